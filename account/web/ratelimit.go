@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -353,12 +354,39 @@ func limitError(doing, name string, err error) error {
 // of two windows, and of a third one after the clock was set back a little.
 type memoryCounters struct {
 	mu      sync.Mutex
-	windows map[int64]map[string]memoryTally // by their beginning
+	windows map[int64]memoryWindow // by their beginning
+}
+
+// memoryWindow has the tallies by the beginning of the SHA-256 of their keys, which may be long.
+type memoryWindow map[[16]byte]memoryTally
+
+// maxKeys limits the memory of a window to 25 MB.
+const maxKeys = 1 << 17
+
+// forgetOne forgets, of a few keys, the one with the fewest events: whoever is to be refused is not forgotten for
+// the sake of strangers who come once, from many addresses or with many names.
+func (w memoryWindow) forgetOne() {
+	var least [16]byte
+	seen := 0
+	for key, t := range w {
+		if seen == 0 || t.Events < w[least].Events {
+			least = key
+		}
+		if seen++; seen == 16 {
+			break
+		}
+	}
+	delete(w, least)
 }
 
 type memoryTally struct {
 	Tally
 	until int64 // Unix second after which undecided ones stay counted
+}
+
+func memoryKey(c Counter) [16]byte {
+	hash := sha256.Sum256([]byte(c.Key))
+	return [16]byte(hash[:16])
 }
 
 func (t memoryTally) at(now time.Time) Tally {
@@ -370,19 +398,19 @@ func (t memoryTally) at(now time.Time) Tally {
 
 // NewMemoryCounters returns Counters for one limit in the memory of this process.
 func NewMemoryCounters() Counters {
-	return &memoryCounters{windows: map[int64]map[string]memoryTally{}}
+	return &memoryCounters{windows: map[int64]memoryWindow{}}
 }
 
 // turn returns the counts of the fixed windows before and of now, and the time since the beginning
 // of the latter. It forgets the windows that are not next to it, also those of a clock that was
 // ahead. The caller holds mu.
-func (m *memoryCounters) turn(r Rate, now time.Time) (previous, current map[string]memoryTally, passed int64) {
+func (m *memoryCounters) turn(r Rate, now time.Time) (previous, current memoryWindow, passed int64) {
 	start, passed := r.Fixed(now)
 	if m.windows[start] == nil {
-		maps.DeleteFunc(m.windows, func(other int64, _ map[string]memoryTally) bool {
+		maps.DeleteFunc(m.windows, func(other int64, _ memoryWindow) bool {
 			return other < start-r.seconds() || other > start+r.seconds()
 		})
-		m.windows[start] = map[string]memoryTally{}
+		m.windows[start] = memoryWindow{}
 	}
 	return m.windows[start-r.seconds()], m.windows[start], passed
 }
@@ -392,9 +420,13 @@ func (m *memoryCounters) Take(_ context.Context, c Counter, now time.Time, undec
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	previous, current, passed := m.turn(c.Rate, now)
-	t := current[c.Key]
-	if !c.Rate.fits(previous[c.Key].Events, t.Events, passed) {
+	key := memoryKey(c)
+	t, known := current[key]
+	if !c.Rate.fits(previous[key].Events, t.Events, passed) {
 		return false, nil
+	}
+	if !known && len(current) >= maxKeys {
+		current.forgetOne()
 	}
 	t.Tally = t.at(now)
 	t.Events++
@@ -402,7 +434,7 @@ func (m *memoryCounters) Take(_ context.Context, c Counter, now time.Time, undec
 		t.Undecided++
 		t.until = now.Add(UndecidedTime).Unix()
 	}
-	current[c.Key] = t
+	current[key] = t
 	return true, nil
 }
 
@@ -411,17 +443,17 @@ func (m *memoryCounters) Settle(_ context.Context, c Counter, taken time.Time, c
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	start, _ := c.Rate.Fixed(taken)
-	window := m.windows[start] // nil: too long ago to count
-	t := window[c.Key]
+	window, key := m.windows[start], memoryKey(c) // nil: too long ago to count
+	t := window[key]
 	t.Undecided = max(0, t.Undecided-1)
 	if !counts {
 		t.Events = max(0, t.Events-1)
 	}
 	if t.Events == 0 {
-		delete(window, c.Key)
+		delete(window, key)
 		return nil
 	}
-	window[c.Key] = t
+	window[key] = t
 	return nil
 }
 
@@ -430,5 +462,6 @@ func (m *memoryCounters) Counts(_ context.Context, c Counter, now time.Time) (Co
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	previous, current, _ := m.turn(c.Rate, now)
-	return Counts{Previous: previous[c.Key].at(now), Current: current[c.Key].at(now)}, nil
+	key := memoryKey(c)
+	return Counts{Previous: previous[key].at(now), Current: current[key].at(now)}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 
@@ -63,6 +64,22 @@ func TestLimitsCountByNameAndKey(t *testing.T) {
 	if _, err := bad.Take(t.Context(), "a", "k"); !errors.Is(err, web.ErrUnavailable) {
 		t.Errorf("a broken counter: %v", err)
 	}
+}
+
+// Strangers from many addresses take no more memory than that, nor do they clear the count of a guesser.
+func TestCountersInMemoryAreBounded(t *testing.T) {
+	m, kept := web.NewMemoryCounters(), 0
+	key := func(n int) web.Counter {
+		return web.Counter{Key: strconv.Itoa(min(n, 150_000)), Rate: web.Rate{Count: 2, Window: time.Hour}}
+	}
+	for n := range 150_000 + 2 {
+		_, _ = m.Take(t.Context(), key(150_001-n), time.Unix(0, 0), false)
+	}
+	for n := range 150_001 {
+		counts, _ := m.Counts(t.Context(), key(n), time.Unix(0, 0))
+		kept += counts.Current.Events
+	}
+	same(t, "events", kept, 1<<17+1)
 }
 
 // away are counters whose database does not answer.
