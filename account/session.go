@@ -135,11 +135,11 @@ type SessionStore interface {
 	EndSessions(ctx context.Context, sub string, now time.Time, a Audit) (int, error)
 	// MadeByOthers returns what EndOtherSessions would end, and what was given in the other sessions.
 	MadeByOthers(ctx context.Context, sub, keep string, now time.Time) (Made, error)
-	// DisownSession handles a session that was not the user's: a.Ends applies, since the session
-	// began (a.Since if it is no longer stored), and code becomes the user's reset code. If it was done before, it
-	// changes only the code, and only while the password is disowned since at most again; otherwise ErrInvalidLink. A
-	// user without a password gets no code. mailed is the address that the link was mailed to: unless it is the
-	// verified one, or an undo could restore it, ErrInvalidLink.
+	// DisownSession handles a session that was not the user's, with those of the last FactorUndo that are of the
+	// SameHand: a.Ends applies, since the first of them began, and code becomes the user's reset code. If it was done
+	// before, it changes only the code, and only while the password is disowned since at most again; otherwise
+	// ErrInvalidLink. A user without a password gets no code. mailed is the address that the link was mailed to:
+	// unless it is the verified one, or an undo could restore it, ErrInvalidLink.
 	DisownSession(ctx context.Context, sub, id, mailed string, code ResetCode, again time.Duration, now time.Time,
 		a Audit) (Disowned, error)
 	// KnownAddress reports whether the user has signed in from this address since then in a session,
@@ -202,10 +202,7 @@ func Surplus(list []Session, n int) (ids []string) {
 		browser, ofHand, ofBrowser := make([]string, len(list)), map[string]int{}, map[string]int{}
 		marked, known := map[string]bool{}, map[string]int{}
 		for i, s := range list {
-			address := "at " + s.Address
-			if a, err := netip.ParseAddr(s.Address); err == nil {
-				address = "at " + web.Networks(a)[1].String() // of one customer
-			}
+			address := "at " + customer(s.Address)
 			if browser[i] = address; !s.KnownSince.IsZero() {
 				browser[i] = strconv.FormatInt(s.KnownSince.Unix(), 36)
 				marked[browser[i]] = true
@@ -247,4 +244,32 @@ func came(s Session) time.Time {
 		return s.CreatedAt
 	}
 	return s.KnownSince
+}
+
+// customer returns the network of the customer who has an address.
+func customer(address string) string {
+	if a, err := netip.ParseAddr(address); err == nil {
+		return web.Networks(a)[1].String()
+	}
+	return address
+}
+
+// SameHand returns those of the sessions of a user that began since a time and before s, and which share the mark of a
+// browser or the address with it. An address where the account was before that time is the owner's home, and a mark
+// from before is of the owner's browser: they say nothing. Nor does an address where no home is known.
+func (s Session) SameHand(list []Session, since time.Time) (earlier []Session) {
+	home := map[string]bool{}
+	for _, n := range list {
+		if came(n).Before(since) {
+			home[customer(n.Address)] = true
+		}
+	}
+	for _, n := range list {
+		at := customer(n.Address)
+		if !came(n).Before(since) && n.CreatedAt.Before(s.CreatedAt) &&
+			(came(n).Equal(s.KnownSince) || at == customer(s.Address) && len(home) > 0 && !home[at]) {
+			earlier = append(earlier, n)
+		}
+	}
+	return earlier
 }

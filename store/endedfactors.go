@@ -22,10 +22,10 @@ func othersFactor(table string) string {
 }
 
 // disowned is the condition on the maker and the time of something that a disowned session, which began at @made,
-// or a later one made. A maker that is not known counts as later.
+// a later one or one of @earlier made. A maker that is not known counts as later.
 func disowned(at, session string) string {
-	return at + " >= @made AND " + session +
-		" NOT IN (SELECT s.id FROM sessions s WHERE s.sub IN @subs AND s.created_at < @made)"
+	return "(" + session + " IN @earlier OR " + at + " >= @made AND " + session +
+		" NOT IN (SELECT s.id FROM sessions s WHERE s.sub IN @subs AND s.created_at < @made))"
 }
 
 // endFactors removes the factors of users that an act removes (account.Ending.Factors) and returns them. id is the
@@ -40,7 +40,7 @@ func endFactors(
 	case account.DisownedFactors:
 		made := toUnix(a.Since)
 		tx.Find(&made, "SELECT created_at FROM sessions WHERE id = ?", sanitize(id))
-		args["made"] = made
+		args["made"], args["earlier"] = made, a.Earlier
 		named.TOTP, named.Codes = true, true
 		which = func(table string) string {
 			return youngFactor(table) + " AND " + disowned(table+".created_at", table+".session_id")

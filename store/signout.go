@@ -266,19 +266,19 @@ func (s *Store) DisownSession(
 		}
 		tx.Expect(tx.Find(&row, `SELECT created_at, reported_at > 0 AS reported FROM sessions
 			WHERE id = ? AND sub = ?`, id, sub), account.ErrInvalidLink)
-		out = account.Disowned{Since: fromUnix(row.CreatedAt)}
 		if row.Reported {
 			if now.After(u.PasswordDisownedAt.Add(again)) { // also where a new one was set
 				tx.Refuse(account.ErrInvalidLink)
 				return
 			}
 			setOwnCode(tx, sub, code, now)
+			out.Since = fromUnix(row.CreatedAt)
 			return
 		}
 		tx.Exec("UPDATE sessions SET reported_at = ? WHERE id = ?", toUnix(now), id)
 		a := a
-		a.Since = out.Since
-		out.Removed = disown(tx, u, id, code, now, a)
+		a.Since = fromUnix(row.CreatedAt)
+		out = disown(tx, u, id, code, now, a)
 	})
 	return out, err
 }
@@ -295,18 +295,29 @@ func checkMailbox(tx *engine.Tx, u account.User, mailed string, now time.Time) {
 		u.Sub, sanitize(mailed), toUnix(now)), account.ErrInvalidLink)
 }
 
-// disown ends what somebody else may hold of the account of u since their session id, and writes the row. The code
-// sets a new password. The mailbox alone gives none to an account that has none.
+// disown ends what somebody else may hold of the account of u since their session id, or the first of the same hand,
+// and writes the row. The code sets a new password. The mailbox alone gives none to an account that has none.
 func disown(
 	tx *engine.Tx, u account.User, id string, code account.ResetCode, now time.Time, a account.Audit,
-) []account.MadeFactor {
+) account.Disowned {
+	var rows []sessionRow
+	tx.Find(&rows, "SELECT s.id, s.created_at, s.address, s.known_since FROM sessions s WHERE s.sub = ?", u.Sub)
+	list, young := each(rows, sessionRow.session), now.Add(-account.FactorUndo)
+	if i := slices.IndexFunc(list, func(n account.Session) bool { return n.ID == id }); i >= 0 {
+		for _, n := range list[i].SameHand(list, young) {
+			a.Earlier = append(a.Earlier, n.ID)
+			if n.CreatedAt.Before(a.Since) {
+				a.Since = n.CreatedAt
+			}
+		}
+	}
 	a.Ends.Password = !u.Passwordless()
 	out := end(tx, u.Sub, id, a, now)
 	if a.Ends.Password {
 		setOwnCode(tx, u.Sub, code, now)
 	}
 	insertAudit(tx, out.noted(a))
-	return out.factors
+	return account.Disowned{Since: a.Since, Removed: out.factors}
 }
 
 // MadeByOthers implements account.Store.

@@ -274,6 +274,42 @@ func TestLinkOfALaterSignInRemovesWhatIsTicked(t *testing.T) {
 	w.Browser().Login("ada", newPassword).Is(200)
 }
 
+// The notice of a later sign-in reaches what the same hand made in the three days before, and not the owner's home.
+func TestEarlierSignInOfTheSameHandFalls(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, later string // addresses
+		days         int    // that the account is old
+		marked       bool   // the browser is the same
+		falls        bool
+	}{
+		"at one address":   {"198.51.100.7", "198.51.100.7", 30, false, true},
+		"in one network":   {"2001:db8:0:100::1", "2001:db8:0:1ff::1", 30, false, true},
+		"in one browser":   {"198.51.100.7", "198.51.100.9", 30, true, true},
+		"at the home":      {"192.0.2.1", "192.0.2.1", 30, false, false},
+		"of a new account": {"198.51.100.7", "198.51.100.7", 2, false, false},
+		"by somebody else": {"198.51.100.7", "198.51.100.9", 30, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, post := mailWorldOf(t, "ada")
+			w.Clock.Advance(time.Duration(c.days) * 24 * time.Hour)
+			first, later := w.BrowserAt(c.first), w.BrowserAt(c.later)
+			first.Login("ada", password).Is(200)
+			key := addPasskey(first, "first")
+			w.Clock.Advance(30 * time.Minute)
+			if c.marked {
+				later.Cookies["cairn_device"] = first.Cookies["cairn_device"]
+			}
+			finish(later, key.get(begin(later))).Is(200)
+			post.new()
+			addPasskey(later, "later")
+			disownedBy(t, w.Browser(), mailAbout(t, post.new(), addedMail))
+			if signsIn(w.Browser(), key) == c.falls {
+				t.Errorf("the first passkey falls: %t", !c.falls)
+			}
+		})
+	}
+}
+
 // A thief who has removed the password leaves an account without a way in, which an administrator opens.
 func TestAccountWithoutAWayInIsClosed(t *testing.T) {
 	w, post, thief := withThief(t)
