@@ -54,7 +54,7 @@ var ReservedHandles = []string{
 
 // HandleOf returns the handle that suits a name, "" if it has none of the letters a-z.
 func HandleOf(name string) string {
-	name = latin.Replace(norm.NFC.String(strings.ToLower(name)))
+	name = Latin.Replace(norm.NFC.String(strings.ToLower(name)))
 	words := strings.FieldsFunc(norm.NFD.String(name), func(r rune) bool {
 		return !unicode.In(r, unicode.L, unicode.N, unicode.M)
 	})
@@ -71,6 +71,6 @@ func HandleOf(name string) string {
 	return strings.TrimRight(handle[:min(len(handle), MaxHandle)], "-")
 }
 
-// latin are letters that do not decompose into one of a-z.
-var latin = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss", "æ", "ae", "ø", "o", "œ", "oe",
+// Latin replaces small letters that do not decompose into a-z, and in composed text German umlauts.
+var Latin = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss", "æ", "ae", "ø", "o", "œ", "oe",
 	"ł", "l", "đ", "d", "ð", "d", "þ", "th", "ı", "i")

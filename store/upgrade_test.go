@@ -28,7 +28,7 @@ func fillFirstSchema(t *testing.T, s *store.Store) {
 	}{
 		{"INSERT INTO users (sub, handle, display_name, email, password_hash, search, created_at, updated_at) VALUES ('u1', 'ada', 'Ada', '', 'hash', 'ada', ?, ?)", []any{at, at}},
 		{`INSERT INTO users (sub, handle, display_name, email, email_verified, password_hash, search, created_at, updated_at)
-			VALUES ('late', 'late', '', 'Bob@example.org', ?, '', '', 9, 9), ('early', 'early', '', 'bob@example.org', ?, '', '', 8, 8)`, []any{true, true}},
+			VALUES ('late', 'late', 'Núñez', 'Bob@example.org', ?, '', '', 9, 9), ('early', 'early', '', 'bob@example.org', ?, '', '', 8, 8)`, []any{true, true}},
 		{"INSERT INTO user_flags (sub, flag) VALUES ('u1', 'admin')", nil},
 		{"INSERT INTO status_lists (id, issued) VALUES (1, 1)", nil},
 		{`INSERT INTO sessions (id, sub, token_hash, login_hash, created_at, auth_time, last_seen_at, expires_at, status_list, status_index)
@@ -109,7 +109,10 @@ func TestUpgradeLosesNothing(t *testing.T) {
 		wantEmail(t, s, "early", "bob@example.org", true)
 
 		// The old rows take part in what is new.
-		found, _, err := s.Users(ctx, account.UserQuery{Query: "AD"})
+		found, _, err := s.Users(ctx, account.UserQuery{Query: "nunez"}) // was indexed with its accents
+		must(t, err)
+		same(t, "found without accents", len(found), 1)
+		found, _, err = s.Users(ctx, account.UserQuery{Query: "AD"})
 		must(t, err)
 		counted, err := s.Count("SELECT value FROM counters WHERE name = 'users'")
 		must(t, err)

@@ -17,12 +17,23 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// fold maps texts that differ in case or in the form of their characters to one. It is done here
-// because databases differ in it.
+// fold maps texts that differ in case, in accents or in the form of their characters to one. It is done here because
+// databases differ in it.
 func fold(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
 		return strings.ToLower(text)
 	}
+	plain := strings.Map(func(r rune) rune {
+		if r >= 0x300 && r < 0x370 { // Combining Diacritical Marks; those of other scripts are letters to readers
+			return -1
+		}
+		return r
+	}, norm.NFKD.String(text))
+	return norm.NFKC.String(account.Latin.Replace(cases.Fold().String(plain)))
+}
+
+// foldCase is fold without accents, as versions before schema 55 indexed words.
+func foldCase(text string) string {
 	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(text)))
 }
 

@@ -132,13 +132,18 @@ func (s *Store) conditionsOf(
 	const withWord = " UNION ALL SELECT handle FROM user_words WHERE word >= ? AND word < ?"
 	const rows = "SELECT handle FROM users WHERE search <> ''" + withWord
 	every, each := "u.search <> '' OR 1 = 1", []any{}
-	for _, t := range terms[:min(len(terms), maxTerms)] {
-		every, each = every+" AND "+hasWord, append(each, t, t+lastRune)
-		if key == "" || key == t {
-			selects(few, "u.handle", rows, t, t+lastRune)
-		} else {
-			selects(few, "u.handle", rows+withWord, t, t+lastRune, key, key+lastRune)
+	accented := strings.FieldsFunc(foldCase(q.Query), notOfWord)
+	for i, t := range terms[:min(len(terms), maxTerms)] {
+		holds, from, of := hasWord, rows, []any{t, t + lastRune}
+		if len(accented) == len(terms) && accented[i] != t { // as a version before this indexes until it is replaced
+			holds, from = "("+hasWord+" OR "+hasWord+")", from+withWord
+			of = append(of, accented[i], accented[i]+lastRune)
 		}
+		every, each = every+" AND "+holds, append(each, of...)
+		if key != "" && key != t {
+			from, of = from+withWord, append(of, key, key+lastRune)
+		}
+		selects(few, "u.handle", from, of...)
 	}
 	if c.in == "u.sub" || c.in != "" && o.column != "" {
 		c.keys = []string{}
