@@ -24,8 +24,8 @@ var errLargePhoto = web.ForField(400, "invalid_picture", "/picture", "This pictu
 // readPhoto encodes the middle of a picture anew, so that nothing is kept of the file but its pixels: neither
 // the place where it was taken nor what a reader of another format would find in it. read gives the file, once
 // there is room for it. The hash depends on the sub, so that the address cannot be found out from the picture.
-// ErrInvalidPhoto, errLargePhoto; web.ErrBusy while another picture of the person, or too many of others, are
-// under way.
+// ErrInvalidPhoto, errLargePhoto; web.ErrRateLimited while another picture of the person is under way, and web.ErrBusy
+// while too many of others are.
 func (s *Service) readPhoto(ctx context.Context, sub string, read func() ([]byte, error)) (account.Photo, error) {
 	leave, err := s.pictures.Enter(ctx, sub)
 	if err != nil {
@@ -54,6 +54,8 @@ func photoRefused(err error) error {
 		return account.ErrInvalidPhoto
 	case errors.Is(err, picture.ErrTooLarge):
 		return errLargePhoto
+	case errors.Is(err, picture.ErrUnderWay):
+		return web.RateLimited(2 * time.Second)
 	case errors.Is(err, picture.ErrBusy):
 		return web.Busy(2 * time.Second)
 	}

@@ -35,12 +35,13 @@ const (
 	patience = time.Second
 )
 
-// What a file can be refused for. ErrBusy says that too many others upload a picture now, or that the same
-// person does.
+// What a file can be refused for. ErrBusy says that too many others upload a picture now, ErrUnderWay that the
+// same person does.
 var (
 	ErrInvalid  = errors.New("no PNG, JPEG or WebP of at most 4 MiB and 12 megapixels")
 	ErrTooLarge = errors.New("decoding the picture would take more memory than the service has for it")
 	ErrBusy     = errors.New("other pictures are being uploaded")
+	ErrUnderWay = errors.New("another picture of the person is being uploaded")
 )
 
 // memory returns what decoding one picture may take, in bytes: two fifths of what the runtime keeps the heap
@@ -67,12 +68,12 @@ func NewDesk() *Desk {
 	}
 }
 
-// Enter is called before the file of an owner is read; leave when it has been dealt with. ErrBusy.
+// Enter is called before the file of an owner is read; leave when it has been dealt with. ErrBusy, ErrUnderWay.
 func (d *Desk) Enter(ctx context.Context, owner string) (leave func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.owners[owner] {
-		return nil, ErrBusy
+		return nil, ErrUnderWay
 	}
 	d.owners[owner] = true
 	d.mu.Unlock()

@@ -224,7 +224,7 @@ func TestUploadsWaitForOthersOnlyForAWhile(t *testing.T) {
 		}
 		leave := enter("ada")
 		start := time.Now()
-		if _, err := d.Enter(t.Context(), "ada"); !errors.Is(err, picture.ErrBusy) || time.Since(start) != 0 {
+		if _, err := d.Enter(t.Context(), "ada"); !errors.Is(err, picture.ErrUnderWay) || time.Since(start) != 0 {
 			t.Errorf("a second file of one person: %v after %s", err, time.Since(start))
 		}
 		for n := range 3 {

@@ -47,6 +47,9 @@ func mountActivity(m *mux.Router, a *site.Site, limits *web.Limits) {
 			return answer, err
 		}
 		leave, err := desk.Enter(r.Context(), user.Key) // before the document is in memory
+		if errors.Is(err, picture.ErrUnderWay) {
+			return answer, web.RateLimited(patience)
+		}
 		if errors.Is(err, picture.ErrBusy) {
 			return answer, web.Busy(patience)
 		}

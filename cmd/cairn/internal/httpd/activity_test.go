@@ -164,7 +164,7 @@ func TestOneDocumentOfAPersonIsUnderWay(t *testing.T) {
 	}
 	same(t, "the first, which is being read", status(), "HTTP/1.1 100 Continue")
 	got := ada.do("POST", validatePath, "application/json", "{}")
-	if got.StatusCode != http.StatusServiceUnavailable || got.JSON(t)["code"] != "busy" || got.Header.Get("Retry-After") != "2" {
+	if got.StatusCode != http.StatusTooManyRequests || got.JSON(t)["code"] != "rate_limited" || got.Header.Get("Retry-After") != "2" {
 		t.Errorf("another one: %d, Retry-After %q: %s", got.StatusCode, got.Header.Get("Retry-After"), got.Text)
 	}
 	same(t, "the other user", bob.do("POST", validatePath, "application/json", "{}").StatusCode, http.StatusOK)
