@@ -12,8 +12,17 @@ import (
 // youngFactor is the condition on rows of a table of factors that a remedy may reach: see account.FactorUndo.
 // What was made at joining never is: no session made it. What one made in the same second is no part of that.
 func youngFactor(table string) string {
-	return table + ".created_at >= @young AND (" + table + ".session_id <> '' OR " + table +
+	return young(table+".created_at") + " AND (" + table + ".session_id <> '' OR " + table +
 		".created_at > (SELECT u.created_at FROM users u WHERE u.sub = " + table + ".sub))"
+}
+
+// young is the condition on a time that it is within account.FactorUndo, with youngTimes. What a clock made that was
+// further ahead is not young until then: whoever has the mailbox could remove it for as long.
+func young(at string) string { return at + " BETWEEN @young AND @ahead" }
+
+func youngTimes(args map[string]any, now time.Time) map[string]any {
+	args["young"], args["ahead"] = toUnix(now.Add(-account.FactorUndo)), toUnix(now.Add(account.FactorUndo))
+	return args
 }
 
 // othersFactor adds that another session than @keep made it.
@@ -33,7 +42,8 @@ func disowned(at, session string) string {
 func endFactors(
 	tx *engine.Tx, id string, a account.Audit, now time.Time, args map[string]any,
 ) map[string][]account.MadeFactor {
-	args["young"], args["now"], args["none"] = toUnix(now.Add(-account.FactorUndo)), toUnix(now), account.NoPassword
+	youngTimes(args, now)
+	args["now"], args["none"] = toUnix(now), account.NoPassword
 	named, err := account.FactorsNamed(a.Remove)
 	which := othersFactor
 	switch a.Ends.Factors {
@@ -84,7 +94,7 @@ func endFactors(
 		// What a passwordless account asks for, and what an authenticator app is for, is no choice.
 		remove(true, account.MadeFactor{ID: account.FactorChoice, Kind: account.FactorChoice}, `UPDATE users
 			SET second_factor = second_factor_was, second_factor_at = 0, second_factor_session_id = ''
-			WHERE sub IN @subs AND second_factor <> second_factor_was AND second_factor_at >= @young
+			WHERE sub IN @subs AND second_factor <> second_factor_was AND `+young("second_factor_at")+`
 			AND `+disowned("second_factor_at", "second_factor_session_id")+`
 			AND NOT (second_factor AND (password_hash = @none
 				OR EXISTS (SELECT 1 FROM totp t WHERE t.sub = users.sub)))
@@ -164,7 +174,7 @@ func restoreCodes(tx *engine.Tx, args map[string]any) {
 	tx.Exec(`INSERT INTO recovery_codes (sub, hash, name, created_at, used_at, session_id)
 		SELECT f.sub, f.hash, f.name, f.created_at, f.used_at, f.session_id FROM former_recovery_codes f
 		JOIN users u ON u.sub = f.sub AND (u.second_factor OR u.password_hash = @none)
-		WHERE f.sub IN @subs AND f.replaced_at >= @young
+		WHERE f.sub IN @subs AND `+young("f.replaced_at")+`
 		AND f.replaced_at = (SELECT max(m.replaced_at) FROM former_recovery_codes m WHERE m.sub = f.sub)
 		AND NOT EXISTS (SELECT 1 FROM recovery_codes r WHERE r.sub = f.sub)`, args)
 	tx.Exec(`DELETE FROM former_recovery_codes WHERE sub IN @subs AND hash IN
@@ -184,7 +194,7 @@ func (s *Store) RecentFactors(ctx context.Context, sub, keep string, now time.Ti
 		UNION ALL SELECT '`+account.FactorRecoveryCode+`', sub, NULL, '', max(created_at) FROM recovery_codes
 			WHERE sub = @sub AND `+othersFactor("recovery_codes")+` GROUP BY sub
 		ORDER BY created_at, kind`,
-		map[string]any{"sub": sub, "keep": sanitize(keep), "young": toUnix(now.Add(-account.FactorUndo))},
+		youngTimes(map[string]any{"sub": sub, "keep": sanitize(keep)}, now),
 	).Find(&rows).Error
 	list := make([]account.MadeFactor, 0, len(rows))
 	for _, r := range rows {

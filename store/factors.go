@@ -117,11 +117,11 @@ func hasFactor(tx *engine.Tx, sub string) bool {
 // change it back, so that does not count; where several have within account.FactorUndo, it is on if it ever was.
 func setSecondStep(tx *engine.Tx, sub, session string, on bool, now time.Time) {
 	tx.Exec(`UPDATE users SET second_factor_was = CASE
-			WHEN second_factor_at >= @young AND second_factor_session_id = @session THEN second_factor_was
-			ELSE second_factor OR (second_factor_at >= @young AND second_factor_was) END,
+			WHEN `+young("second_factor_at")+` AND second_factor_session_id = @session THEN second_factor_was
+			ELSE second_factor OR (`+young("second_factor_at")+` AND second_factor_was) END,
 		second_factor = @on, second_factor_at = @now, second_factor_session_id = @session, updated_at = @now
-		WHERE sub = @sub`, map[string]any{"sub": sub, "session": sanitize(session), "on": on, "now": toUnix(now),
-		"young": toUnix(now.Add(-account.FactorUndo))})
+		WHERE sub = @sub`, youngTimes(map[string]any{
+		"sub": sub, "session": sanitize(session), "on": on, "now": toUnix(now)}, now))
 }
 
 // askSecondStep switches the second step on, with recovery codes.

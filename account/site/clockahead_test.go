@@ -36,6 +36,7 @@ func TestClockThatWasAheadSilencesNothing(t *testing.T) {
 	addMember(w, "root", "root@example.org", account.FlagAdmin)
 	addMember(w, "ada", "ada@example.org")
 	addMember(w, "bob", "bob@example.org")
+	addMember(w, "eve", "eve@example.org")
 	a := enrol(w.SignedIn("ada"))
 	guess := func() {
 		for range 8 {
@@ -60,7 +61,11 @@ func TestClockThatWasAheadSilencesNothing(t *testing.T) {
 		code = forgotten(t, w, post)
 		guess()
 		stranger.Login("bob", password).Is(200)
+		enrol(w.SignedIn("eve"))
 	})
+	recent, err := w.Store.RecentFactors(t.Context(), w.User("eve").Sub, "", w.Clock.Now())
+	must(t, err)
+	same(t, "what a mailbox can remove", len(recent), 0)
 	resetBy(code).Is(400, "invalid_reset_code")
 	w.Clock.Advance(2 * time.Hour)
 	post.new()
