@@ -139,7 +139,8 @@ type SessionStore interface {
 	// SameHand: a.Ends applies, since the first of them began, and code becomes the user's reset code. If it was done
 	// before, it changes only the code, and only while the password is disowned since at most again; otherwise
 	// ErrInvalidLink. A user without a password gets no code. mailed is the address that the link was mailed to:
-	// unless it is the verified one, or an undo could restore it, ErrInvalidLink.
+	// unless it is the verified one, or an undo could restore it, ErrInvalidLink. A password that a code has set since
+	// the session ended stays, if the link was mailed to the verified address.
 	DisownSession(ctx context.Context, sub, id, mailed string, code ResetCode, again time.Duration, now time.Time,
 		a Audit) (Disowned, error)
 	// KnownAddress reports whether the user has signed in from this address since then in a session,

@@ -43,7 +43,7 @@ func (s *Store) ChangePassword(
 		a.Session, a.Renew = keep.ID, keep
 	}
 	return s.act(ctx, "change password", a, func(tx *engine.Tx) {
-		tx.Expect(tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ?
+		tx.Expect(tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, reset_at = 0, updated_at = ?
 			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, toUnix(now), sub, old),
 			account.ErrInvalidCredentials)
 		if a.NoSecondStep {

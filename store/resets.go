@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -103,8 +104,8 @@ func (s *Store) resetPassword(
 			return tx.Exec("DELETE FROM "+table+" WHERE sub = ? AND hash = ? AND expires_at > ?",
 				sub, codeHash, toUnix(now))
 		}
-		var own []int // of a link, which proves the mailbox
-		tx.Find(&own, "SELECT 1 FROM reset_codes WHERE sub = ? AND hash = ? AND made_by = sub", sub, codeHash)
+		var own []string // of a link, which proves the mailbox, and has no session
+		tx.Find(&own, "SELECT session_id FROM reset_codes WHERE sub = ? AND hash = ? AND made_by = sub", sub, codeHash)
 		mailed := spend("reset_codes") == 0
 		a := a
 		if mailed {
@@ -112,6 +113,7 @@ func (s *Store) resetPassword(
 			verifyEmailByCode(tx, sub)
 			a.Ends.Unverify = false // the code proves the mailbox
 		}
+		a.Ends.Unverify = a.Ends.Unverify && !slices.Contains(own, "") // the link has done it
 		out := end(tx, sub, "", a, now)
 		also(tx, sub)
 		// After end, which may forget known addresses: whoever has the code is the owner.

@@ -259,13 +259,19 @@ func (s *Store) DisownSession(
 ) (out account.Disowned, err error) {
 	err = s.write(ctx, "disown session", func(tx *engine.Tx) {
 		u := lockedUser(tx, sub)
-		checkMailbox(tx, u, mailed, now)
-		var row struct {
-			CreatedAt int64
-			Reported  bool
+		current := checkMailbox(tx, u, mailed, now)
+		if !current { // the other mailbox may be a thief's
+			tx.Exec("UPDATE users SET email_verified = (1 = 0) WHERE sub = ? AND email_changed_at >= ?", sub,
+				toUnix(now.Add(-account.Recently)))
 		}
-		tx.Expect(tx.Find(&row, `SELECT created_at, reported_at > 0 AS reported FROM sessions
-			WHERE id = ? AND sub = ?`, id, sub), account.ErrInvalidLink)
+		var row struct {
+			CreatedAt         int64
+			Reported, Renewed bool
+		}
+		tx.Expect(tx.Find(&row, `SELECT s.created_at, s.reported_at > 0 AS reported,
+			s.created_at < u.reset_at AS renewed
+			FROM sessions s JOIN users u ON u.sub = s.sub WHERE s.id = ? AND s.sub = ?`, id, sub),
+			account.ErrInvalidLink)
 		if row.Reported {
 			if now.After(u.PasswordDisownedAt.Add(again)) { // also where a new one was set
 				tx.Refuse(account.ErrInvalidLink)
@@ -277,22 +283,23 @@ func (s *Store) DisownSession(
 		}
 		tx.Exec("UPDATE sessions SET reported_at = ? WHERE id = ?", toUnix(now), id)
 		a := a
-		a.Since = fromUnix(row.CreatedAt)
+		a.Since, a.Ends.Password = fromUnix(row.CreatedAt), !row.Renewed || !current
 		out = disown(tx, u, id, code, now, a)
 	})
 	return out, err
 }
 
 // checkMailbox refuses a link that was mailed to an address which is not the owner's any more: whoever changed it reads
-// the notices that came meanwhile, also after the undo.
-func checkMailbox(tx *engine.Tx, u account.User, mailed string, now time.Time) {
+// the notices that came meanwhile, also after the undo. It reports whether it is the present address.
+func checkMailbox(tx *engine.Tx, u account.User, mailed string, now time.Time) (current bool) {
 	if u.EmailVerified && strings.EqualFold(u.Email, mailed) {
-		return
+		return true
 	}
 	var found []int
 	tx.Expect(tx.Find(&found, `SELECT 1 FROM email_changes
 		WHERE sub = ? AND lower(email) = lower(?) AND undone_at = 0 AND expires_at > ?`,
 		u.Sub, sanitize(mailed), toUnix(now)), account.ErrInvalidLink)
+	return false
 }
 
 // disown ends what somebody else may hold of the account of u since their session id, or the first of the same hand,
@@ -311,9 +318,9 @@ func disown(
 			}
 		}
 	}
-	a.Ends.Password = !u.Passwordless()
+	a.Ends.Password = a.Ends.Password && !u.Passwordless()
 	out := end(tx, u.Sub, id, a, now)
-	if a.Ends.Password {
+	if !u.Passwordless() {
 		setOwnCode(tx, u.Sub, code, now)
 	}
 	insertAudit(tx, out.noted(a))

@@ -310,6 +310,58 @@ func TestEarlierSignInOfTheSameHandFalls(t *testing.T) {
 	}
 }
 
+// The link in an older notice leaves a password that the owner has set by a link since, unless it was changed later.
+func TestOlderLinkLeavesThePasswordOfALink(t *testing.T) {
+	const third = "another of 3 hills"
+	for name, c := range map[string]struct {
+		since func(w *accounttest.World, post *postbox, thief *accounttest.Browser, newer mail.Message)
+		word  string
+		want  int
+	}{
+		"by a link": {func(w *accounttest.World, _ *postbox, _ *accounttest.Browser, newer mail.Message) {
+			disownedBy(t, w.Browser(), newer)
+		}, newPassword, 200},
+		"changed since": {func(w *accounttest.World, _ *postbox, thief *accounttest.Browser, newer mail.Message) {
+			disownedBy(t, w.Browser(), newer)
+			thief.Login("ada", newPassword).Is(200)
+			thief.Call("PUT", "/api/me/password", map[string]string{"current_password": newPassword, "new_password": third}).Is(200)
+		}, third, 403},
+		"by a mail to the thief": {func(w *accounttest.World, post *postbox, thief *accounttest.Browser, _ mail.Message) {
+			moveEmail(post, thief, "eve@example.net")
+			w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}).Is(200)
+			path, _ := link(t, post.one("eve@example.net"))
+			code := codeField.FindStringSubmatch(w.Browser().Page(path).Body)[1]
+			w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", code, third)).Is(200)
+		}, third, 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, post, thief := withThief(t)
+			older := mailAbout(t, post.new(), signInMail)
+			w.BrowserAt("198.51.100.8").Login("ada", password).Is(200)
+			w.Clock.Advance(time.Minute)
+			c.since(w, post, thief, mailAbout(t, post.new(), signInMail))
+			press(t, w.Browser(), links(older)[0]).Is(200)
+			w.Browser().Login("ada", c.word).Is(c.want)
+		})
+	}
+}
+
+// The page of a link keeps an address that the owner moved to before the sign-in, if the link was mailed to it.
+func TestLinkKeepsTheAddressThatItWasMailedTo(t *testing.T) {
+	for to, want := range map[string]bool{"new@example.org": true, "ada@example.org": false} {
+		w, post := mailWorldOf(t, "ada")
+		owner := w.SignedIn("ada")
+		post.new()
+		moveEmail(post, owner, "new@example.org")
+		w.Clock.Advance(24 * time.Hour)
+		w.BrowserAt("198.51.100.7").Login("ada", password).Is(200)
+		disownedBy(t, w.Browser(), post.byAddress()[to])
+		if got := w.User("ada").EmailVerified; got != want {
+			t.Errorf("a link mailed to %s: the address is verified: %t", to, got)
+		}
+	}
+}
+
 // A thief who has removed the password leaves an account without a way in, which an administrator opens.
 func TestAccountWithoutAWayInIsClosed(t *testing.T) {
 	w, post, thief := withThief(t)

@@ -7,6 +7,7 @@ import "strconv"
 type accountState struct {
 	live                     uint64 // session tokens
 	spent                    uint64 // codes and refresh tokens
+	renewed                  uint64 // sessions from before the reset that set the password
 	made, ended              uint64 // grants
 	suspended, deleted, flag bool
 	disowned                 bool // the password
@@ -140,6 +141,7 @@ func (q asked) session() ([]any, bool) {
 			return only(!opens, st), true
 		}
 		st.live |= bit(s.ID)
+		st.renewed &^= bit(s.ID)
 		return only(opens, st), true
 	case "local", "bit":
 		if by := q.by[s.On].Do; by == "exchange" || by == "rotate" {
@@ -171,7 +173,7 @@ func (q asked) session() ([]any, bool) {
 					st.ended |= bit(id)
 				}
 			}
-			st.password, st.reset = int8(s.ID), -2
+			st.password, st.reset, st.renewed = int8(s.ID), -2, 0
 		}
 		st.live |= bit(s.ID)
 		return only(live && q.right, st), true
@@ -232,7 +234,7 @@ func (q asked) ownAct() ([]any, bool) {
 			return only(int(st.reset) != s.On || st.suspended || st.deleted, st), true
 		}
 		after := q.endAccess(st)
-		after.password, after.disowned = int8(s.ID), false
+		after.password, after.disowned, after.renewed = int8(s.ID), false, ^uint64(0)
 		return only(int(st.reset) == s.On && !st.deleted, after), true
 	case "leave":
 		if !yes {
@@ -253,7 +255,13 @@ func (q asked) managed() ([]any, bool) {
 		if !q.yes {
 			return only(q.st.deleted, q.st), true
 		}
-		return only(!q.st.deleted || q.s.Do == "ends", q.after(q.st, q.s)), true
+		after := q.after(q.st, q.s)
+		if q.s.Do == "notme" && q.st.renewed&bit(q.by[q.s.On].On) != 0 { // it stays, but in the second of the sign-in
+			kept := after
+			kept.disowned = q.st.disowned
+			return only(!q.st.deleted, after, kept), true
+		}
+		return only(!q.st.deleted || q.s.Do == "ends", after), true
 	}
 	return nil, false
 }
