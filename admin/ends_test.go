@@ -106,14 +106,17 @@ func TestSuspensionOfAnEndedAccountStays(t *testing.T) {
 		err = a.Import(ctx, account.Operator(), ended, "")
 	}
 	must(t, err)
+	w.AddUser("dee") // who is suspended in the very second of the end
+	must(t, a.SetEnd(ctx, account.Operator(), w.User("dee"), w.Clock.Now().Add(time.Second)))
+	w.Clock.Advance(time.Second)
 	b.Page("/admin/users/bob").Is(200).Shows(`id="suspend-submit"`, `id="unsuspend-submit"`)
 	b.Page("/admin/users/bob/suspend", "reason", "theft").Is(200).Shows("Yes, continue")
 	b.Page("/admin/users/bob/suspend", "reason", "theft", "sure", "yes").Is(303)
 	b.Page("/admin/users/bob").Is(200).Shows("theft").Hides(`id="suspend-submit"`)
-	b.Page("/admin/users/selected", "who", "cy", "do", "suspend", "sure", "yes").Is(200)
-	b.Page("/admin/users/selected", "who", "bob cy", "do", "end", "ends", "2099-06-30", "sure", "yes").Is(200)
-	for _, h := range []string{"bob", "cy"} {
-		if u := w.User(h); !u.Suspended() || u.Ended() || len(w.audited(account.Suspend)) != 2 {
+	b.Page("/admin/users/selected", "who", "cy dee", "do", "suspend", "sure", "yes").Is(200)
+	b.Page("/admin/users/selected", "who", "bob cy dee", "do", "end", "ends", "2099-06-30", "sure", "yes").Is(200)
+	for _, h := range []string{"bob", "cy", "dee"} {
+		if u := w.User(h); !u.Suspended() || u.Ended() || len(w.audited(account.Suspend)) != 3 {
 			t.Errorf("%s may sign in again: %+v, audit %v", h, u, w.audited(account.Suspend))
 		}
 	}

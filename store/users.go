@@ -465,8 +465,10 @@ func (s *Store) SuspendAll(ctx context.Context, reason string, now time.Time, ro
 			return
 		}
 		keepAdministrator(tx, rows[users[0].Sub], true, users...)
-		tx.Exec(`UPDATE users SET suspended_at = ?, suspend_reason = ?, updated_at = ?
-			WHERE sub IN ?`, toUnix(now), reason, toUnix(now), subsOf(users))
+		// In the very second of an end a second earlier, or it would be the end's: see account.User.Ended.
+		tx.Exec(`UPDATE users SET suspended_at = CASE WHEN ends_at = @now THEN @now - 1 ELSE @now END,
+			suspend_reason = @reason, updated_at = @now WHERE sub IN @subs`,
+			map[string]any{"now": toUnix(now), "reason": reason, "subs": subsOf(users)})
 		out := endOf(tx, subsOf(users), "", rows[users[0].Sub], now)
 		insertAudits(tx, each(users, func(u account.User) account.Audit { return out[u.Sub].noted(rows[u.Sub]) }))
 	})
