@@ -29,6 +29,8 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			}
 			w.verified(w.User("cy"), "cy@example.org", "en")
 			w.AddUser("root", account.FlagAdmin)
+			w.AddUser("loser", account.FlagActivity)
+			w.AddUser("lost", account.FlagActivity)
 			contact, thief := w.Member("contact", account.FlagAdmin), w.Member("thief", account.FlagAdmin)
 			add := func(handle string) {
 				thief.Call("POST", "/api/admin/users", map[string]any{"handle": handle, "flags": map[string]bool{"admin": true}}).Is(201)
@@ -86,6 +88,17 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			thief.Call("PUT", "/api/admin/users/cy/flags", map[string]bool{"activity": false}).Is(200) // as it was
 			contact.Login("contact", password).Is(200)
 			contact.Call("PUT", "/api/admin/users/taken/flags", map[string]bool{"activity": true}).Is(200)
+			soon := w.Clock.Now().Add(time.Second)
+			contact.Call("PUT", "/api/admin/settings", map[string]any{"flags": []string{"coach"}}).Is(200)
+			contact.Call("PUT", "/api/admin/users/loser/flags", map[string]any{"coach": true, "admin": soon.Format(time.RFC3339)}).Is(200)
+			thief.Call("PUT", "/api/admin/users/loser/flags", map[string]bool{"coach": false, "admin": false, "activity": false}).Is(200)
+			contact.Call("PUT", "/api/admin/settings", map[string]any{"flags": []string{}}).Is(200)
+			must(t, w.Administration().SetEnd(t.Context(), account.Operator(), w.User("dropped"), soon))
+			thief.Call("POST", "/api/admin/users/dropped/suspend", nil).Is(200)
+			thief.Call("PUT", "/api/admin/users/lost/flags", map[string]bool{"activity": false}).Is(200)
+			for _, handle := range []string{"corrected", "loser"} {
+				thief.Call("POST", "/api/admin/users/"+handle+"/suspend", nil).Is(200)
+			}
 			thief.Call("PUT", "/api/admin/users/contact/flags", map[string]bool{"activity": true}).Is(200)
 			give("root", true)                                                                           // as it was
 			thief.Call("PUT", "/api/admin/users/thief/flags", map[string]bool{"activity": true}).Is(200) // goes with them
@@ -97,8 +110,13 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			for _, handle := range []string{"gone", "again", "contact"} {
 				w.Suspend(handle)
 			}
-			w.Clock.Advance(time.Second)
+			w.Clock.Advance(2 * time.Second)
 			root := w.SignedIn("root")
+			root.Call("DELETE", "/api/admin/users/lost", nil).Is(204)
+			root.Call("POST", "/api/admin/users/loser/unsuspend", nil).Is(200)
+			root.Call("POST", "/api/admin/users/corrected/unsuspend", nil).Is(200)
+			root.Call("POST", "/api/admin/users/corrected/suspend", nil).Is(200)
+			root.Call("PUT", "/api/admin/users/loser/flags", map[string]bool{"activity": true}).Is(200)
 			root.Call("DELETE", "/api/admin/users/erased", nil).Is(204)
 			root.Call("DELETE", "/api/admin/users/leaver", nil).Is(204)
 			root.Call("PUT", "/api/admin/users/cy/flags", map[string]bool{"activity": true}).Is(200)
@@ -113,7 +131,7 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 				listed = append(listed, fmt.Sprint(a["id"], " ", a["kind"], " ", a["name"], " ", a["detail"]))
 			}
 			slices.Sort(listed)
-			want := []string{" code honest ", " code longago ", " code pasted ", ` setting contact ""`, ` setting instance_name "Cairn"`, "account:joined account joined ", "account:mole account mole ", "account:mole2 account mole2 ", "account:pasted account pasted ", "address:moved address moved ", "lift:back lift back ", "permission:bob:admin permission bob admin", "permission:contact:activity permission contact activity", "permission:honest:activity permission honest activity", "reset:mole reset mole ", "reset:taken reset taken "}
+			want := []string{" code honest ", " code longago ", " code pasted ", " other cy user.amend", ` setting contact ""`, ` setting instance_name "Cairn"`, "account:joined account joined ", "account:mole account mole ", "account:mole2 account mole2 ", "account:pasted account pasted ", "address:moved address moved ", "lift:back lift back ", "permission:bob:admin permission bob admin", "permission:contact:activity permission contact activity", "permission:honest:activity permission honest activity", "reset:mole reset mole ", "reset:taken reset taken "}
 			sameList(t, "listed", listed, want)
 			path, form := c[0], c[1:]
 			root.Page(path, form...).Is(200).Shows(`value="account:mole"`, `value="address:moved"`, `value="lift:back"`, `value="account:pasted"`, `value="permission:bob:admin"`, `value="account:joined"`, `value="reset:taken"`, "contact", "honest").
@@ -268,6 +286,15 @@ func TestWhatAnAdministratorDidCannotBeHidden(t *testing.T) {
 			added, err := w.Store.NewUsersByEmail(w.T.Context(), mailed)
 			return err == nil && len(added) == 0 && w.User("waits").Email == ""
 		}},
+		"suspended": {"suspension:mole", func(_ *world, _, thief *accounttest.Browser) {
+			thief.Call("POST", "/api/admin/users/mole/suspend", nil).Is(200)
+		}, nil, func(w *world) bool { return !w.User("mole").Suspended() }},
+		"taken, given and taken": {"loss:mole:admin", func(_ *world, root, thief *accounttest.Browser) {
+			flag(root, "mole", "2099-12-24")
+			flag(thief, "mole", false)
+			flag(thief, "mole", true)
+			flag(thief, "mole", false)
+		}, nil, func(w *world) bool { return w.User("mole").FlagEnds[account.FlagAdmin].Year() == 2099 }},
 		"undone meanwhile": {"permission:mole:admin", func(_ *world, _, thief *accounttest.Browser) {
 			flag(thief, "mole", true)
 		}, func(_ *world, mole *accounttest.Browser) { flag(mole, "mole", false) }, demoted},
@@ -299,6 +326,61 @@ func TestWhatAnAdministratorDidCannotBeHidden(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Every act of administrators is listed, or is known not to be: a new one cannot be forgotten.
+func TestEveryActOfAdministratorsIsListed(t *testing.T) {
+	const none, other = "", "other"
+	want := map[string][3]string{ // kind, detail and former of the row
+		"user.create": {"account"}, "user.unsuspend": {"lift"}, "user.suspend": {"suspension"}, "user.reset_code": {"reset"},
+		"user.amend": {other, "email nickname"}, "user.flags": {other, "activity=on@2099-12-24T00:00:00Z", "activity"}, "user.end": {other, "2099-12-24T00:00:00Z"},
+		"settings.update": {"setting", "contact", `{"contact":""}`}, "settings.logo": {other}, "user.delete": {other},
+		"user.reset_factors": {other}, "user.end_session": {other}, "user.end_sessions": {other}, "invite.revoke": {other},
+		"invite.revoke_branch": {other}, "join.refuse": {other}, "user.export": {other}, "audit.export": {other},
+		"invite.create_wide": {none}, "join.accept": {none}, "user.import": {none}, "user.invite": {none}, "user.unlock": {none},
+		"settings.steps": {none}, "mail.test": {none},
+	}
+	w := newWorld(t)
+	w.AddUser("thief", account.FlagAdmin)
+	w.AddUser("bob", account.FlagActivity)
+	w.AddUser("cy")
+	w.Suspend("cy")
+	record := func(actor, action, target string) {
+		row := account.Audit{At: w.Clock.Now(), Actor: actor, Action: action, Target: target, Detail: want[action][1], Former: want[action][2]}
+		must(t, w.Store.Record(t.Context(), row, 0))
+	}
+	for _, act := range account.Acts {
+		_, known := want[act.Action]
+		if !known && act.Proof == account.ProofAdministrator {
+			t.Errorf("%s: is it listed?", act.Action)
+		}
+		if known {
+			record("thief", act.Action, map[bool]string{false: "bob", true: "cy"}[act.Action == "user.suspend"])
+		}
+	}
+	record("thief", "invite.revoke", "") // of the operator
+	record("bob", "password.reset", "bob")
+	for i := range 7 {
+		record("thief", "user.delete", fmt.Sprint("gone", i))
+	}
+	w.AddUser("root", account.FlagAdmin)
+	root := w.SignedIn("root")
+	listed := map[string]string{}
+	for _, a := range root.Call("GET", "/api/admin/users/thief", nil).Is(200).JSON()["recent_acts"].([]any) {
+		a := a.(map[string]any)
+		listed[fmt.Sprint(a["kind"], map[bool]any{true: a["detail"]}[a["kind"] == other])] = a["name"].(string)
+	}
+	for action, row := range want {
+		_, plain := listed[other+action]
+		_, as := listed[row[0]+"<nil>"]
+		if plain != (row[0] == other) || row[0] != none && row[0] != other && !as {
+			t.Errorf("%s is listed as %v, not as %q", action, listed, row[0])
+		}
+	}
+	if got := listed["otheruser.delete"] + "; " + listed["otherinvite.revoke"]; got != "gone6, gone5, gone4, gone3, gone2, +3; bob" {
+		t.Errorf("who was deleted, and whose invite was revoked: %s", got)
+	}
+	root.Page("/admin/users/thief/suspend", "reason", "theft").Is(200).Shows("thief deleted gone6, gone5", `value="suspension:cy"`)
 }
 
 // A handle may be the name of what settings are recorded for.

@@ -113,15 +113,22 @@ const (
 	ActPermission = "permission"
 	ActCode       = "code" // or link, which the act itself voids
 	ActSetting    = "setting"
+	ActSuspension = "suspension" // that stands
+	ActLoss       = "loss"       // of a permission
+	ActOther      = "other"      // one action, to several people perhaps
 )
 
 // ActRow is something that an administrator did in the last seven days. With an ID there is a box to undo it: undo,
 // with the ID.
 type ActRow struct {
 	ID, Kind, Name, Detail string
+	By                     string // handle of whoever did it
 	At                     time.Time
 	Unjoined               bool // the address is of somebody who has no password yet
 }
+
+// Audit returns the audit row of an ActOther, to all of its people.
+func (r ActRow) Audit() AuditRow { return AuditRow{Actor: r.By, Action: r.Detail, Target: r.Name} }
 
 // Ends lists what an act ends with the other sessions.
 type Ends struct {

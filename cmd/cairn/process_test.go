@@ -357,6 +357,8 @@ func TestCommandsSayWhatAnAdministratorDid(t *testing.T) {
 		s.must("user", "add", "thief", "--password-file", "-")
 		s.must("user", "flags", "thief", "+admin")
 		s.must("user", "flags", "keeper", "-activity")
+		s.must("user", "add", "victim", "--password-file", "-")
+		s.must("user", "flags", "victim", "+activity@2099-12-24")
 		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem", "--data-key-file", "data.key")
 		v := visitor{t, p.address}
 		thief := v.signIn("thief")
@@ -365,6 +367,9 @@ func TestCommandsSayWhatAnAdministratorDid(t *testing.T) {
 			{"PATCH", "admin/users/mole", `{"email":"mole@evil.example"}`},
 			{"PUT", "admin/users/keeper/flags", `{"activity":true}`},
 			{"PUT", "admin/settings", `{"contact":"evil@example.org"}`},
+			{"PUT", "admin/users/victim/flags", `{"activity":false}`},
+			{"POST", "admin/users/victim/suspend", ""},
+			{"POST", "admin/users/victim/reset-factors", ""},
 		} {
 			if a := v.send(c[0], "/api/"+c[1], thief, browser.JSONType, c[2]); a.Status >= 300 {
 				t.Fatalf("%s: %d", c[1], a.Status)
@@ -380,6 +385,8 @@ func TestCommandsSayWhatAnAdministratorDid(t *testing.T) {
 				`account added +\S+, mole: cairn user suspend mole\n`, `setting changed +\S+, contact, before: ""\n`,
 				`permission given +\S+, keeper activity: cairn user flags keeper -activity\n`,
 				`address changed +\S+, mole: cairn user update mole --email=\n`,
+				`suspended +\S+, victim: cairn user unsuspend victim\n`, `user\.reset_factors +\S+, victim\n`,
+				`permission taken +\S+, victim activity@2099\S+: cairn user flags victim \+activity@2099-12-2\dT\S+\n`,
 			} {
 				if !regexp.MustCompile(want).MatchString(got) {
 					t.Errorf("%s: %s does not say %s", c[0], got, want)

@@ -495,6 +495,12 @@ func didLabels(list []roster.RecentAct) (labels cli.Pairs) {
 			label, text = "permission given", r.Name+" "+r.Detail+": cairn user flags "+r.Name+" -"+r.Detail
 		case templates.ActCode:
 			label, text = "code or link voided", r.Name
+		case templates.ActSuspension:
+			label, text = "suspended", r.Name+": cairn user unsuspend "+r.Name
+		case templates.ActLoss:
+			label, text = "permission taken", r.Name+" "+r.Detail+": cairn user flags "+r.Name+" +"+r.Detail
+		case templates.ActOther:
+			label, text = r.Detail, r.Name
 		}
 		labels = append(labels, [2]string{label, cli.DateOrNever(r.At) + ", " + text})
 	}
