@@ -33,8 +33,9 @@ func (a *Administration) suggestHandles(ctx context.Context, rows []ImportRow) e
 			continue
 		}
 		free := suggestionsFor(row.Members)
-		for n := suggested + 1; used[account.HandleKey(free[0])]; n++ {
+		for n := suggested; used[account.HandleKey(free[0])]; {
 			if free = free[1:]; len(free) == 0 { // whether it is taken, CheckImport sees
+				n++
 				free = []string{numbered(suggestionsFor(row.Members)[0], n)}
 			}
 		}

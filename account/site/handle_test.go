@@ -28,6 +28,9 @@ func TestUserNameIsProposed(t *testing.T) {
 	// Without a good invite nothing is said of handles.
 	w.Browser().Page("/register/", "code", "0000-0000-0000-0000", "display_name", "Heinz Müller", "handle", "",
 		"password", password).Is(400).Hides("heinz-mueller2")
+	rows, err := w.Administration().ReadPasted(t.Context(), strings.Repeat("Bo Berg\n", 10))
+	must(t, err)
+	same(t, "tenth of a name", rows[9].Members["handle"], "bo-berg-10")
 }
 
 func TestDotsDoNotTellHandlesApart(t *testing.T) {
