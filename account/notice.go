@@ -52,6 +52,9 @@ const MailRemoved = "removed"
 // MailBare is the field of a notice that has no link: see ofFamily.
 const MailBare = "bare"
 
+// MailFormer is the field of a notice to an address that the account has no longer.
+const MailFormer = "former"
+
 // Kinds of mail that were requested.
 const (
 	MailVerify  = "verify-email"    // asked: User.EmailAskedAt
@@ -90,12 +93,12 @@ func (b Base) Notices(ctx context.Context, u User, kind string, data ...string) 
 	if !b.mail {
 		return nil, nil
 	}
-	former, err := b.store.FormerEmails(ctx, u.Sub, b.Now())
+	addresses, err := b.store.FormerEmails(ctx, u.Sub, b.Now())
 	if err != nil {
 		return nil, err
 	}
 	if u.EmailVerified {
-		former = append(former, EmailChange{Email: u.Email})
+		addresses = append(addresses, EmailChange{Email: u.Email})
 	}
 	var mails []Mail
 	if bare, err := b.OfFamily(ctx, u); err != nil {
@@ -103,11 +106,15 @@ func (b Base) Notices(ctx context.Context, u User, kind string, data ...string) 
 	} else if bare && !slices.Contains([]string{MailNewDevice, MailEmailChanged, MailEmailRequested}, kind) {
 		mails = []Mail{UserMail(ctx, u, u.Email, kind, b.Now(), append(data, MailBare, "true")...)}
 	}
-	for _, f := range former {
-		if slices.ContainsFunc(mails, func(m Mail) bool { return strings.EqualFold(m.Address, f.Email) }) {
+	for _, a := range addresses {
+		if slices.ContainsFunc(mails, func(m Mail) bool { return strings.EqualFold(m.Address, a.Email) }) {
 			continue
 		}
-		mails = append(mails, UserMail(ctx, u, f.Email, kind, b.Now(), data...))
+		m := UserMail(ctx, u, a.Email, kind, b.Now(), data...)
+		if !strings.EqualFold(a.Email, u.Email) {
+			m.Data[MailFormer] = "true"
+		}
+		mails = append(mails, m)
 	}
 	return mails, nil
 }

@@ -197,6 +197,15 @@ func recipientReason(l *templates.Language, handle string) string {
 	return l.Text("You get this email because your address belongs to the account @{handle}.", "handle", handle)
 }
 
+// noticeReason is recipientReason of a notice, which may go to an address that the account has no longer.
+func noticeReason(l *templates.Language, m account.Mail) string {
+	if m.Data[account.MailFormer] != "" {
+		return l.Text("You get this email because your address belonged to the account @{handle}.",
+			"handle", m.Data["handle"])
+	}
+	return recipientReason(l, m.Data["handle"])
+}
+
 func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
 	n := plainNotices[m.Kind]
 	text := cmp.Or(factorNotices[[2]string{m.Kind, m.Data["factor"]}], n.text)
@@ -205,7 +214,7 @@ func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.L
 	}
 	out := templates.Mail{
 		Subject: l.Text(n.subject, p.texts(m, l)...), Paragraphs: []string{l.Text(text, p.texts(m, l)...)},
-		Reason: recipientReason(l, m.Data["handle"]),
+		Reason: noticeReason(l, m),
 	}
 	add := func(text templates.Text, args ...any) { out.Paragraphs = append(out.Paragraphs, l.Text(text, args...)) }
 	for _, flag := range strings.Fields(m.Data["flags"]) {
@@ -258,7 +267,7 @@ func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.L
 	if slices.Contains([]templates.Text{notYou, askAdmin, tellAdmin}, n.advice) {
 		out.Paragraphs = append(out.Paragraphs, p.contactLine(ctx, l))
 	}
-	if n.link != "" && !bare {
+	if n.link != "" && !bare && m.Data[account.MailFormer] == "" { // a new password is mailed to the present address
 		out.Link = &templates.MailLink{Label: l.Text(n.link), URL: p.accounts.Web().URL(n.path)}
 	}
 	return out, nil
@@ -276,7 +285,7 @@ func (p *Post) composeNewAdministrator(
 			l.Text("If this is wrong, take the permission away or suspend the account, and look at the audit log."),
 		},
 		Link:   &templates.MailLink{Label: l.Text("Audit log"), URL: p.accounts.Web().URL("/admin/audit")},
-		Reason: recipientReason(l, m.Data["handle"]),
+		Reason: noticeReason(l, m),
 	}, nil
 }
 
@@ -307,7 +316,7 @@ func (p *Post) composeEmailRequested(_ context.Context, m account.Mail, l *templ
 			l.Text("If you do not want this, cancel it. If it wasn’t you, open the other link: it signs out " +
 				"everyone, and removes what was added."),
 		},
-		Reason: recipientReason(l, m.Data["handle"]),
+		Reason: noticeReason(l, m),
 	}
 	for _, name := range removedNames(m, l) {
 		out.Paragraphs = append(out.Paragraphs, l.Text("Removed: {flag}", "flag", name))
@@ -325,7 +334,7 @@ func (p *Post) composeEmailChanged(ctx context.Context, m account.Mail, l *templ
 		Subject: l.Text("Your email address was changed"),
 		Paragraphs: []string{l.Text("The email address of your account @{handle} was changed on {time}. This address "+
 			"is no longer used.", p.texts(m, l)...)},
-		Reason: recipientReason(l, m.Data["handle"]),
+		Reason: noticeReason(l, m),
 	}
 	mentionAdmin := func(text templates.Text) {
 		out.Paragraphs = append(out.Paragraphs, l.Text(text), p.contactLine(ctx, l))
@@ -376,7 +385,7 @@ func (p *Post) composeNewDevice(_ context.Context, m account.Mail, l *templates.
 				"everywhere."),
 		},
 		Link:   &templates.MailLink{Label: l.Text(thatWasNotMe), URL: address},
-		Reason: recipientReason(l, m.Data["handle"]),
+		Reason: noticeReason(l, m),
 	}, err
 }
 

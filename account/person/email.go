@@ -72,7 +72,7 @@ func (s *Service) beginEmailChange(
 	}
 	for _, f := range former {
 		row.Mails = append(row.Mails, account.UserMail(ctx, c.User, f.Email, account.MailEmailChanged, s.Now(),
-			"change", f.ID))
+			"change", f.ID, account.MailFormer, "true"))
 	}
 	return row, nil
 }

@@ -223,7 +223,7 @@ func (s *Service) UndoLinked(ctx context.Context, c account.Caller, sealed strin
 	}
 	page := templates.LinkPage{Email: account.MaskedEmail(change.Email), Passwordless: u.Passwordless()}
 	return Linked{page, func(page *templates.LinkPage) error {
-		a, err := s.begin(ctx, c.As(u), account.UndoEmailChange, "", "undone", "true")
+		a, err := s.begin(ctx, c.As(u), account.UndoEmailChange, "", "undone", "true", account.MailFormer, "true")
 		if err != nil {
 			return err
 		}
