@@ -89,6 +89,11 @@ func (u User) Unproven() string {
 // counts as theirs.
 const NoPassword = "!"
 
+// LostPassword is the PasswordHash in the place of a password that somebody else removed, until its owner sets a new
+// one: a hash, of no password that can be found.
+const LostPassword = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$" +
+	"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
 // Passwordless reports whether the user signs in with passkeys alone.
 func (u User) Passwordless() bool { return u.PasswordHash == NoPassword }
 

@@ -303,10 +303,12 @@ func checkMailbox(tx *engine.Tx, u account.User, mailed string, now time.Time) (
 }
 
 // disown ends what somebody else may hold of the account of u since their session id, or the first of the same hand,
-// and writes the row. The code sets a new password. The mailbox alone gives none to an account that has none.
+// and writes the row. The code sets a new password. The mailbox alone gives none to an account that has none,
+// unless one of these or a later session removed it, as recently as a factor that falls.
 func disown(
 	tx *engine.Tx, u account.User, id string, code account.ResetCode, now time.Time, a account.Audit,
 ) account.Disowned {
+	since := toUnix(a.Since)
 	var rows []sessionRow
 	tx.Find(&rows, "SELECT s.id, s.created_at, s.address, s.known_since FROM sessions s WHERE s.sub = ?", u.Sub)
 	list, young := each(rows, sessionRow.session), now.Add(-account.FactorUndo)
@@ -318,7 +320,17 @@ func disown(
 			}
 		}
 	}
-	a.Ends.Password = a.Ends.Password && !u.Passwordless()
+	removed := map[string]any{"sub": u.Sub, "handle": u.Handle, "action": account.RemovePassword.Action,
+		"young": toUnix(young), "since": since, "earlier": append([]string{""}, a.Earlier...),
+		"lost": account.LostPassword}
+	lost := u.Passwordless() && tx.Exec(`UPDATE users SET password_hash = @lost WHERE sub = @sub
+		AND EXISTS (SELECT 1 FROM sessions s WHERE s.sub = @sub AND (s.created_at >= @since OR s.id IN @earlier)
+			AND s.id = (SELECT session_id FROM audit WHERE target = @handle AND at >= @young AND action = @action
+				ORDER BY at DESC, id DESC LIMIT 1))`, removed) > 0
+	if lost {
+		u.PasswordHash = account.LostPassword
+	}
+	a.Ends.Password = lost || a.Ends.Password && !u.Passwordless()
 	out := end(tx, u.Sub, id, a, now)
 	if !u.Passwordless() {
 		setOwnCode(tx, u.Sub, code, now)

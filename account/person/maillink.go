@@ -252,8 +252,8 @@ func (s *Service) mailedCode() account.ResetCode {
 // account. It ends everything of the account that lives, disowns the password, and removes what the session made. The
 // page that follows shows that, and what else was added since, and sets a new password: the link proves the mailbox,
 // as that of a forgotten password does, as long as the mailbox is the owner's: see DisownSession. It signs nobody in.
-// Without a password there is nothing to disown, and the page leads to the passkeys, the recovery codes and an
-// administrator: as for a forgotten password, the mailbox alone sets none.
+// Without a password, unless the session removed it, there is nothing to disown, and the page leads to the passkeys,
+// the recovery codes and an administrator: as for a forgotten password, the mailbox alone sets none.
 func (s *Service) NotMeLinked(ctx context.Context, c account.Caller, sealed string) (Linked, error) {
 	var v notMeLink
 	if err := s.openLink(PurposeNotMe, sealed, &v); err != nil {
@@ -300,7 +300,7 @@ func (s *Service) describeDisowned(
 	if err != nil {
 		return err
 	}
-	page.Handle, page.Removed = u.Handle, account.FactorRowsOf(out.Removed)
+	page.Handle, page.Passwordless, page.Removed = u.Handle, u.Passwordless(), account.FactorRowsOf(out.Removed)
 	if page.Passwordless { // one of their ways in was used, which may be an old one
 		f, err := s.Store().Factors(ctx, sub)
 		if err != nil {

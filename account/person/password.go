@@ -20,11 +20,7 @@ func (s *Service) RemovePassword(
 	if err != nil {
 		return out, err
 	}
-	var data []string
-	if f.RecoveryCodes == 0 {
-		data = []string{"session", c.Session.ID} // which draws them
-	}
-	a, err := s.begin(ctx, c, account.RemovePassword, "", data...)
+	a, err := s.begin(ctx, c, account.RemovePassword, "", "session", c.Session.ID)
 	if err != nil || c.User.Passwordless() {
 		return out, err
 	}

@@ -273,6 +273,8 @@ func TestNotMeGivesNoPasswordWhereThereIsNone(t *testing.T) {
 	w.SaveSettings(func(v *account.Settings) { v.Contact = "board@example.org" })
 	ada, k, codes := joinByPasskey(w, "ada")
 	setEmail(w, "ada", "ada@example.org", true)
+	ada.Call("PUT", "/api/me/password", map[string]string{"new_password": newPassword}).Is(200)
+	ada.Call("DELETE", "/api/me/password", nil).Is(204) // she did that herself
 	post.new()
 	w.Clock.Advance(time.Hour)
 	thief := w.Browser()

@@ -70,6 +70,11 @@ func TestWayInOfAThiefFallsWithTheirSession(t *testing.T) {
 		k := addPasskey(b, "evil")
 		return thing{func(b *accounttest.Browser) bool { return signsIn(b, k) }, `data-factor="passkey"`, "Removed: Passkey “evil”"}
 	}
+	alone := func(b *accounttest.Browser) thing {
+		made := passkey(b)
+		b.Call("DELETE", "/api/me/password", nil).Is(204)
+		return made
+	}
 	app := func(b *accounttest.Browser) thing {
 		a := enrol(b)
 		return thing{func(b *accounttest.Browser) bool {
@@ -86,6 +91,7 @@ func TestWayInOfAThiefFallsWithTheirSession(t *testing.T) {
 		"app":                            {app, false, signInMail},
 		"passkey by a copied cookie":     {passkey, true, addedMail},
 		"app by a copied cookie":         {app, true, addedMail},
+		"passkey, instead of a password": {alone, true, "Your password was removed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, post := mailWorldOf(t, "ada")
@@ -161,9 +167,13 @@ func TestOldWayInStaysAndThePageSaysWhoHelps(t *testing.T) {
 	sent := post.new()
 	w.Clock.Advance(account.FactorUndo + time.Second)
 	disownedBy(t, w.Browser(), mailAbout(t, sent, signInMail)).Hides(`id="removed"`).Shows(`id="added"`, "evil", "Ada Admin, office")
-	if !signsIn(w.Browser(), key) {
+	if !signsIn(thief, key) {
 		t.Error("the mailbox removed a factor that is older than three days")
 	}
+	thief.Call("DELETE", "/api/me/password", nil).Is(204)
+	sent = post.new()
+	w.Clock.Advance(account.FactorUndo + time.Second)
+	press(t, w.Browser(), links(mailAbout(t, sent, "Your password was removed"))[0]).Is(200).Shows(`id="not-me-login"`)
 }
 
 // Whoever undoes a change of address gets back what was before the session that changed it.
@@ -362,12 +372,18 @@ func TestLinkKeepsTheAddressThatItWasMailedTo(t *testing.T) {
 	}
 }
 
-// A thief who has removed the password leaves an account without a way in, which an administrator opens.
+// A thief who has removed the passkey of joining leaves an account without a way in where no recovery code is left,
+// which an administrator opens.
 func TestAccountWithoutAWayInIsClosed(t *testing.T) {
-	w, post, thief := withThief(t)
+	w, post := newMailWorld(t)
+	thief, _, codes := joinByPasskey(w, "ada")
+	setEmail(w, "ada", "ada@example.org", true)
+	for _, c := range codes {
+		recoverBy(w.Browser(), "ada", c).Is(200)
+	}
 	key := addPasskey(thief, "evil")
-	thief.Call("DELETE", "/api/me/password", nil).Is(204)
-	_, button := link(t, mailAbout(t, post.new(), signInMail))
+	thief.Call("DELETE", "/api/me/passkeys/"+passkeyIDOf(w, "Passkey"), nil).Is(204)
+	_, button := link(t, mailAbout(t, post.new(), addedMail))
 	w.Browser().Page("/not-me/", button...).Is(200).Shows(`id="closed"`).Hides(`id="not-me-login"`, `name="code"`)
 	if signsIn(w.Browser(), key) {
 		t.Error("the thief's passkey lives")
