@@ -215,10 +215,13 @@ func (e *RegistrationError) Error() string {
 // Refusal marks the type: see storageRefusal.
 func (e *RegistrationError) Refusal() {}
 
+// uriUser matches what a URI may have before its host, which does not belong in a log.
+var uriUser = regexp.MustCompile("(?s)//.*@")
+
 // Describe returns the error text with another name for the member.
 func (e *RegistrationError) Describe(member string) string {
 	if e.Value != "" {
-		return fmt.Sprintf("%s %q: %s", member, e.Value, e.Reason)
+		return fmt.Sprintf("%s %q: %s", member, uriUser.ReplaceAllString(e.Value, "//...@"), e.Reason)
 	}
 	return member + ": " + e.Reason
 }
