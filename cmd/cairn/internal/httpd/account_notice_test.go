@@ -25,8 +25,9 @@ func TestNotMeEndsAllThatASessionHasMade(t *testing.T) {
 	kept := enter(owner)
 	l.mails()
 	needStatus(t, "thief", thief.login("ada", password), 200)
-	token := enter(thief)
+	token, asking := enter(thief), l.app("asking", func(*provider.Client) {})
 	form := url.Values{"link": {linkIn(l.mail("sign-in", "ada@example.org"), "/not-me/", "link")}}
+	thief.authorize(asking.authURL(), "ada")
 	second := l.visitor()
 	needStatus(t, "a second one of the thief", second.login("ada", password), 200)
 	invite := second.invite()
@@ -42,6 +43,7 @@ func TestNotMeEndsAllThatASessionHasMade(t *testing.T) {
 	reset := url.Values{"handle": {"ada"}, "code": {valueOf(t, page.Text, "code")}, "password": {"another of 3 hills"}}
 	wantStatus(t, "new password", l.visitor().postForm("/reset-password/", reset), 200)
 	needStatus(t, "the owner", owner.login("ada", "another of 3 hills"), 200)
+	owner.consentPage(asking.authURL()) // what the thief allowed is asked again
 
 	// The address no longer belongs to the owner: it shares the limit of the account with all others.
 	for range 10 {
