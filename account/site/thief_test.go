@@ -107,7 +107,7 @@ func TestWayInOfAThiefFallsWithTheirSession(t *testing.T) {
 			made := c.make(thief)
 			thief.Call("POST", "/api/me/sessions/end-others", nil)
 			done := disownedBy(t, w.BrowserAt("203.0.113.9"), mailAbout(t, post.new(), c.from))
-			done.Shows(`id="removed"`, made.removed)
+			done.Shows(`id="removed"`, made.removed, "add it again")
 			has(t, "Text", mailAbout(t, post.new(), "Your account was signed out everywhere").Text, made.told)
 			if made.open(w.BrowserAt("198.51.100.7")) || thief.IsSignedIn() {
 				t.Error("the thief's way in lives")
