@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"slices"
 	"sync"
 	"syscall"
@@ -29,8 +30,10 @@ type serveCommand struct {
 	config.Settings
 }
 
-// Run serves until SIGTERM or SIGINT.
+// Run serves until SIGTERM, SIGINT or SIGHUP. The end of what reads its log does not end it: a caught SIGPIPE makes the
+// write fail, and unlike an ignored one it is not inherited by the backup's command.
 func (c *serveCommand) Run(p *cli.Program) error {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return c.serve(p, nil, func() {})
 }
 
