@@ -228,6 +228,16 @@ func checkBackup(c *Checked, s Settings) error {
 				"this is not a recipient of age")
 		}
 	}
+	if d := Defaults(); s.BackupDir == "" { // the recipient and the command are those of cairn backup too
+		for flag, given := range map[string]bool{
+			"backup-every": s.BackupEvery != d.BackupEvery, "backup-keep": s.BackupKeep != d.BackupKeep,
+		} {
+			if given {
+				return refuse(flag, "give --backup-dir too, or leave both out",
+					"is set while --backup-dir (SERVICE_BACKUP_DIR) is not")
+			}
+		}
+	}
 	c.Backup = Backup{Dir: s.BackupDir, Every: every, Keep: keep, Recipient: s.BackupRecipient,
 		Command: s.BackupCommand}
 	return nil

@@ -120,6 +120,8 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		{"shutdown-delay", "-1s", []string{"between 0s and 60s"}},
 		{"shutdown-delay", "61s", []string{"between 0s and 60s"}},
 		{"backup-every", "59m59s", []string{"less than an hour", "1h to 744h"}},
+		{"backup-every", "2h", []string{"give --backup-dir too"}},
+		{"backup-keep", "3", []string{"give --backup-dir too"}},
 		{"backup-recipient", "AGE-SECRET-KEY-1QQQ", []string{"not a recipient of age", "keys generate --type age"}},
 		{"status-ttl", "", []string{"not a duration", "60s"}},
 		{"status-ttl", "60", []string{"not a duration"}},

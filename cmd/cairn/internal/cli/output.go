@@ -41,6 +41,29 @@ type Output struct {
 // Pairs are labels and values.
 type Pairs [][2]string
 
+// output is a standard output that keeps its first error.
+type output struct {
+	io.Writer
+	failed *error
+}
+
+// Write implements io.Writer.
+func (o output) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	if *o.failed == nil {
+		*o.failed = err
+	}
+	return n, err
+}
+
+// Fd implements what [IsTerminal] asks for.
+func (o output) Fd() uintptr {
+	if f, ok := o.Writer.(interface{ Fd() uintptr }); ok {
+		return f.Fd()
+	}
+	return ^uintptr(0)
+}
+
 // Print prints one object as its id, as a JSON document, or as labels with values.
 func (o Output) Print(p *Program, id string, document any, labels Pairs) error {
 	switch {

@@ -35,6 +35,7 @@ type Program struct {
 	Stderr  io.Writer
 
 	stopsItself chan struct{} // closed by StopsItself
+	notWritten  error         // the first of Stdout
 }
 
 // Read reads a file, or standard input for -, up to a limit.
@@ -111,10 +112,12 @@ type exited int
 // NewProgram returns the environment of a command.
 func NewProgram(ctx context.Context, environ []string, stdin io.Reader, stdout, stderr io.Writer) *Program {
 	env := config.NewEnvironment(environ)
-	return &Program{
+	p := &Program{
 		Ctx: ctx, Name: calledAs(os.Args[0]), Env: env, Environ: environ,
-		Stdin: stdin, Stdout: stdout, Stderr: withColors(stderr, env), stopsItself: make(chan struct{}),
+		Stdin: stdin, Stderr: withColors(stderr, env), stopsItself: make(chan struct{}),
 	}
+	p.Stdout = output{stdout, &p.notWritten}
+	return p
 }
 
 // StopsItself says that from now on the command ends after a signal in a time of its own.
@@ -181,7 +184,12 @@ func (p *Program) run(commands any, args []string, options []kong.Option) (code 
 	if warning := p.Env.Warning(); warning != "" {
 		fmt.Fprintf(p.Stderr, "cairn: warning: %s\n", warning)
 	}
-	if err := parsed.Run(); err != nil {
+	err = parsed.Run()
+	if p.notWritten != nil && (err == nil || errors.Is(err, p.notWritten)) {
+		err = fmt.Errorf("%w: what was done stays done, and a code or secret that was not shown is replaced by "+
+			"user reset-code, client rotate-secret or api rotate-secret", p.notWritten)
+	}
+	if err != nil {
 		return complain(p.Stderr, err)
 	}
 	return ExitDone
