@@ -40,7 +40,14 @@ func (r *Renderer) funcs() template.FuncMap {
 		"under":        func(v view, name string) view { v.Name = name; return v }, // a page of another's menu entry
 		"hasprefix":    strings.HasPrefix,
 		"field":        profileField,
+		"within":       func(form string, of any) part { return part{form, of} },
 	}
+}
+
+// part is what a template shows in a form. Other forms of the page may show it too: its ids begin with Form.
+type part struct {
+	Form string
+	Of   any
 }
 
 // below returns the address of a local path with a query that the service has made.

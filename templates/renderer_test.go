@@ -40,7 +40,8 @@ func fullPages() map[string]templates.Page {
 		{ID: "s2", System: "iPhone", Address: "2001:db8::7", CreatedAt: noon, ExpiresAt: noon},
 	}
 	apps := []templates.AppRow{{ClientID: "c1", Name: "Club Calendar", Scopes: []string{"openid", "profile"}, Sees: []string{"Your name and profile"}, GrantedAt: noon, HomeURI: "https://calendar.example.org/", Logo: "0123456789abcdef"}, {ClientID: "c2", HomeURI: "https://maps.example.org/"}}
-	ends := &templates.Ends{Sessions: 2, Invites: 1, Apps: apps, Optional: true, KeepApps: []string{"c1"}}
+	ends := &templates.Ends{Sessions: 2, Invites: 1, Apps: apps, Optional: true, KeepApps: []string{"c1"},
+		Given: templates.Given{Names: []string{"bo"}}, Recent: templates.RecentFactors{Rows: []templates.FactorRow{{ID: "totp", Kind: "totp", CreatedAt: noon}}}}
 	user := templates.AdminUserRow{
 		Sub: "01hz", Handle: "ada", DisplayName: "Ada L.", Email: "ada@example.org", Flags: []string{"activity"},
 		CreatedAt: noon, LastLoginAt: noon, InvitedBy: "bo",
@@ -104,7 +105,7 @@ func fullPages() map[string]templates.Page {
 			Member: wrong(member("profile", ""), "email", "zoneinfo"), Values: map[string]string{"display_name": "Ada", "email": "ada@example", "locale": "it", "zoneinfo": "Mars"}, EmailVerified: true, Ends: ends,
 		},
 		"account-security": templates.AccountSecurity{
-			Member: member("password", "current_password"), MinPassword: 12,
+			Member: member("password", "current_password"), MinPassword: 12, Given: ends.Given, Recent: ends.Recent,
 			Passkeys: templates.Passkeys{Ends: ends, Rows: []templates.PasskeyRow{{ID: "a2V5", Name: "YubiKey 5", CreatedAt: noon, Fault: "Too long.", Typed: "Yubi"}, {ID: "a2V6", Name: "Phone", Synced: true, CreatedAt: noon, LastUsedAt: noon}}},
 			History:  []templates.AuditRow{{Action: "session.create", Actor: "ada", Target: "ada", Detail: "pwd otp mfa, Firefox", At: noon, Address: "192.0.2.7"}},
 		},
@@ -179,7 +180,7 @@ func oddPages() map[string]templates.Page {
 		"reset, done":                 templates.ResetPassword{Done: true},
 		"second step, recovery code":  templates.SecondFactor{Methods: []string{"totp", "recovery_code"}, Recovery: true, Error: "Wrong.", ErrorCode: "invalid_otp"},
 		"second step, only a passkey": templates.SecondFactor{Methods: []string{"passkey", "recovery_code"}},
-		"confirm, password":           templates.Confirm{Action: "/account/confirm", Stale: true, Fields: []templates.FormField{{Name: "next", Value: "/account/security"}}, Error: "Wrong.", ErrorCode: "invalid_credentials"},
+		"confirm, password":           templates.Confirm{Action: "/account/confirm", Stale: true, Methods: []string{"passkey"}, Ends: &templates.Ends{Optional: true, Apps: []templates.AppRow{{ClientID: "c1"}}}, Did: []templates.ActRow{{ID: "a", Kind: templates.ActAccount, At: noon}}, Fields: []templates.FormField{{Name: "next", Value: "/account/security"}}, Error: "Wrong.", ErrorCode: "invalid_credentials"},
 		"reset, factors":              templates.ResetPassword{Done: true, Contact: "Ada", Factors: []templates.FactorRow{{Kind: "totp", CreatedAt: noon}, {Kind: "passkey", Name: "Key", CreatedAt: noon}}},
 		"recovery codes, again":       templates.RecoveryCodes{Codes: []string{"AAAA-BBBB-CCCC-DDDD"}},
 		"security, second factor":     templates.AccountSecurity{Member: templates.Member{Handle: "ada"}, Factors: templates.SecondFactors{Any: true, TOTP: true, TOTPSince: noon, RecoveryCodes: 1}},
