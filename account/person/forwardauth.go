@@ -13,7 +13,7 @@ var errFlagMissing = web.NewProblem(403, "flag_required",
 
 // CheckAccess returns the user of an application that requires all of these flags.
 func (s *Service) CheckAccess(ctx context.Context, b account.Browser, flags []string) (*Identity, error) {
-	id, err := s.ByFirstToken(ctx, b)
+	id, err := s.ByToken(ctx, b)
 	if err == nil {
 		err = s.CheckSecondFactor(ctx, id)
 	}
@@ -23,8 +23,8 @@ func (s *Service) CheckAccess(ctx context.Context, b account.Browser, flags []st
 	return id, err
 }
 
-// ByFirstToken returns the live session of the session token alone, which applications get too. With
-// a cookie domain it opens nothing of this service.
-func (s *Service) ByFirstToken(ctx context.Context, b account.Browser) (*Identity, error) {
+// ByToken returns the live session of the session tokens alone, which applications get too. With
+// a cookie domain they open nothing of this service.
+func (s *Service) ByToken(ctx context.Context, b account.Browser) (*Identity, error) {
 	return s.live(ctx, s.byToken(ctx, b))
 }

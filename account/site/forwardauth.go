@@ -45,7 +45,7 @@ func (s *Site) apiVerify(w http.ResponseWriter, r *http.Request) error {
 	}
 	// Requests of members belong to their applications. Only the others are counted, and refused
 	// before a signature is verified.
-	b := s.sharedCookie(r)
+	b := s.sessionCookies(r)
 	if err := s.Limits().Blocked(r.Context(), address); err != nil && !slices.ContainsFunc(b.Tokens, s.IsProven) {
 		return err
 	}
@@ -103,13 +103,6 @@ func (s *Site) apiVerify(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	return err
-}
-
-// sharedCookie returns the cookie that applications get from a browser: the first session token.
-// With a cookie domain it opens nothing of this service.
-func (s *Site) sharedCookie(r *http.Request) account.Browser {
-	tokens := s.sessionCookies(r).Tokens
-	return account.Browser{Tokens: tokens[:min(len(tokens), 1)]}
 }
 
 // signInAddress returns the address of the sign-in page, from which the browser returns to the
@@ -181,7 +174,7 @@ func (s *Site) wouldReturn(r *http.Request, continuation string) bool {
 	if _, ok := s.openReturn(continuation); !ok {
 		return false
 	}
-	_, err := s.ByFirstToken(r.Context(), s.sharedCookie(r))
+	_, err := s.ByToken(r.Context(), s.sessionCookies(r))
 	return errors.Is(err, account.ErrNotAuthenticated)
 }
 

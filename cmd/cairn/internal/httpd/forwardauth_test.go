@@ -396,9 +396,9 @@ func TestVerifyWantsFlagsAndFactors(t *testing.T) {
 	other := s.signedIn("root1").cookie("cairn_session")
 	wantStatus(t, "a new token", stranger.verify("", "Cookie", "cairn_session="+other), http.StatusTooManyRequests)
 	wantStatus(t, "a member of before", stranger.verify("", "Cookie", "cairn_session="+b.cookie("cairn_session")), http.StatusOK)
-	// One cookie of each name: a header full of forged ones costs one signature.
+	// A host below the domain that sets a cookie for the application's path does not lock anybody out there.
 	ahead := "cairn_session=" + strings.Repeat("x", 20) + "; cairn_session=" + other
-	wantStatus(t, "the second cookie of a name", s.visitor().verify("", "Cookie", ahead), http.StatusUnauthorized)
+	wantStatus(t, "the second cookie of a name", s.visitor().verify("", "Cookie", ahead), http.StatusOK)
 
 	_, err := roster.NewAdministration(s.store, nil).ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{"second_factor_flags": []string{"admin"}})
 	noError(t, err)
