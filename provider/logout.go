@@ -28,7 +28,7 @@ func (p *Provider) endSession(w http.ResponseWriter, r *http.Request) error {
 	if err := checkLogout(form); err != nil {
 		return err
 	}
-	id, err := p.accounts.Current(r)
+	id, err := p.accounts.SessionToEnd(r.Context(), p.accounts.Caller(r).Browser)
 	if err != nil && !errors.Is(err, account.ErrNotAuthenticated) {
 		return err
 	}
@@ -229,7 +229,7 @@ func (p *Provider) confirmLogout(
 }
 
 func (p *Provider) confirmedLogout(w http.ResponseWriter, r *http.Request, confirmed string) error {
-	id, err := p.accounts.Current(r)
+	id, err := p.accounts.SessionToEnd(r.Context(), p.accounts.Caller(r).Browser)
 	if err != nil && !errors.Is(err, account.ErrNotAuthenticated) {
 		return err
 	}

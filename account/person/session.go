@@ -233,6 +233,11 @@ func (s *Service) Identify(ctx context.Context, b account.Browser) (*Identity, e
 	return id, err
 }
 
+// SessionToEnd is Identify for a sign-out, which needs no proof of the device.
+func (s *Service) SessionToEnd(ctx context.Context, b account.Browser) (*Identity, error) {
+	return s.live(ctx, s.proofs[0](ctx, b))
+}
+
 // LastSession returns the session of a browser in any state. ErrNotAuthenticated if there is none.
 func (s *Service) LastSession(ctx context.Context, b account.Browser) (*Identity, error) {
 	return s.findSession(ctx, s.proofs[0](ctx, b))

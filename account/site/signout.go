@@ -14,7 +14,7 @@ func (s *Site) apiLogout(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) logoutPage(w http.ResponseWriter, r *http.Request) error {
-	id, err := s.Current(r)
+	id, err := s.SessionToEnd(r.Context(), s.sessionCookies(r))
 	if err != nil && !errors.Is(err, account.ErrNotAuthenticated) {
 		return err
 	}
@@ -27,7 +27,7 @@ func (s *Site) logoutPage(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) logoutForm(w http.ResponseWriter, r *http.Request) error {
-	id, err := s.Current(r)
+	id, err := s.SessionToEnd(r.Context(), s.sessionCookies(r))
 	if err == nil || errors.Is(err, account.ErrNotAuthenticated) {
 		err = s.SignOutBrowser(w, r, "") // even without a session: other applications may still accept the cookie
 	}

@@ -422,6 +422,10 @@ func TestCopiedCookiesOfBoundSessionOpenNothing(t *testing.T) {
 	if len(sent) > 0 {
 		t.Errorf("the owner at the same address is told: %v", slices.Collect(maps.Keys(sent)))
 	}
+	for _, path := range []string{"/oauth2/logout", "/logout/"} { // whoever lacks the proof can still leave
+		has(t, "without the proof", proven.do("GET", path, nil, "Accept", "text/html").Text, "<bdi>keeper")
+	}
+	same(t, "without the proof", pageName(t, proven.browser.send(proven.page("/oauth2/logout")).Text), "signed-out")
 }
 
 // What is not a proof of the session's own key gets no bound cookie.
