@@ -139,12 +139,14 @@ type forward struct {
 	dir   string
 	id    string // addresses
 	url   string
+	later atomic.Int64
 }
 
 func startForward(t *testing.T, run proxyOf) *forward {
 	f := &forward{app: newProtectedApp(t), front: freePort(t), dir: t.TempDir()}
 	f.id, f.url = "https://id.example.test:"+f.front, "https://app.example.test:"+f.front
-	f.service = startService(t, serviceOptions{Settings: func(c *config.Settings) {
+	now := func() time.Time { return time.Now().Add(time.Duration(f.later.Load())) }
+	f.service = startService(t, serviceOptions{Now: now, Settings: func(c *config.Settings) {
 		c.Issuer, c.CookieDomain, c.TrustedProxies = f.id, "example.test", []string{"127.0.0.1"}
 	}})
 	writeDomainPair(t, f.dir, "example.test")
@@ -253,6 +255,12 @@ func journeyThrough(t *testing.T, f *forward) {
 	// Without it the browser is asked to confirm, and does not go round in circles.
 	b.client.Jar.SetCookies(shared, []*http.Cookie{{Name: "__Secure-cairn_session", Value: "", Domain: "example.test", Path: "/", MaxAge: -1}})
 	f.signInThrough(b, "/again", "ada")
+
+	_, err = admin.ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{"second_factor_flags": []string{"activity"}})
+	noError(t, err)
+	f.later.Store(int64(3 * time.Second)) // the settings are read again
+	same(t, "without the factor that is demanded", b.get(f.url+"/").Header.Get("Location"), f.id+"/account/security")
+	wantStatus(t, "a program without it", b.do("GET", f.url+"/", "", "", "Accept", "text/plain"), http.StatusForbidden)
 
 	noError(t, admin.Suspend(t.Context(), account.Operator(), ada, "", true))
 	wantStatus(t, "suspended", b.get(f.url+"/"), http.StatusSeeOther)
