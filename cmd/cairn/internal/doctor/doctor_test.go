@@ -160,7 +160,11 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		"device binding is off":         {func(d *deployment) { d.settings.DeviceBinding = "off" }, []string{"advice device-binding"}, "off"},
 		"device challenges are dropped": {answers(func(h http.Header) { h.Del("Secure-Session-Challenge") }), []string{"warning device-binding"}, "Secure-Session-Challenge"},
 		"no ETag":                       {answers(func(h http.Header) { h.Del("ETag") }), []string{"warning key-set", "warning status-list"}, "no ETag"},
-		"no Cache-Control":              {answers(func(h http.Header) { h.Del("Cache-Control") }), []string{"warning key-set", "warning status-list"}, "max-age"},
+		"no Cache-Control": {answers(func(h http.Header) {
+			if h.Get("Cache-Control") != "no-store" {
+				h.Del("Cache-Control")
+			}
+		}), []string{"warning key-set", "warning status-list"}, "max-age"},
 		"If-None-Match is dropped": {func(d *deployment) {
 			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("If-None-Match") })
 		},
@@ -272,6 +276,18 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 			}
 			return 0
 		}), withTLS("problem public-address"), "instead of redirecting them"},
+		"proxy lets caches keep the account": {func(d *deployment) {
+			d.rewrite = func(res *http.Response) {
+				if strings.HasPrefix(res.Request.URL.Path, "/account/") {
+					res.Header.Set("Cache-Control", "public, max-age=86400")
+				}
+			}
+		}, []string{"problem security-headers"}, "removes no-store from Cache-Control in the answer to GET /account/"},
+		"proxy drops Sec-Fetch-Site": {func(d *deployment) {
+			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("Sec-Fetch-Site") })
+		}, []string{"problem security-headers"}, "drops Sec-Fetch-Site: the service does not see"},
+		"proxy drops the policy of openers": {answers(func(h http.Header) { h.Del("Cross-Origin-Opener-Policy") }), []string{"warning security-headers"},
+			"changes or repeats Cross-Origin-Opener-Policy."},
 		"proxy lets every page read": {answers(func(h http.Header) { h.Set("Access-Control-Allow-Origin", "*") }), []string{"problem security-headers"},
 			"repeats Access-Control-Allow-Origin in the answer to GET /login/: pages of others"},
 		"proxy lets pages read the API": {func(d *deployment) {

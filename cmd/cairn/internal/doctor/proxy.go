@@ -209,6 +209,81 @@ func programs(ctx context.Context, x *examination) Finding {
 	return ok("Programs are let through, whatever they call themselves.")
 }
 
+// onceHeaders are the security headers of the service, and crossHeaders those by which pages of others may read.
+var (
+	onceHeaders = []string{
+		"Content-Security-Policy", "X-Frame-Options", "X-Content-Type-Options", "Referrer-Policy",
+		"Cross-Origin-Opener-Policy",
+	}
+	crossHeaders = []string{
+		"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Allow-Headers",
+	}
+)
+
+// securityHeaders compares them with the answer at --listen: browsers obey all policies that they get.
+func securityHeaders(ctx context.Context, x *examination) Finding {
+	client, base, err := atListener(x.checked)
+	switch {
+	case err != nil:
+		return skipped("%v.", err)
+	case x.cached:
+		return skipped("A cache answers: see cache.")
+	}
+	fromPage := http.Header{
+		"Origin": {"https://doctor.invalid"}, "Access-Control-Request-Method": {http.MethodPost},
+		"Access-Control-Request-Headers": {"authorization"},
+	}
+	var changed []string
+	for _, request := range []string{"GET /login/", "GET /account/", "GET /api/me", "GET " + discoveryPath, "OPTIONS /oauth2/token"} {
+		method, path, _ := strings.Cut(request, " ")
+		res, _, err := x.ask(ctx, method, path, fromPage)
+		if err != nil {
+			return unreached(err)
+		}
+		own, _, err := x.askWith(ctx, client, method, base+path, fromPage)
+		if err != nil || own.Header.Get(requestID) == "" {
+			return skipped("The service does not answer at --listen: see service.")
+		}
+		if res.StatusCode != own.StatusCode && res.StatusCode >= 400 {
+			continue // other findings have what the proxy answers itself
+		}
+		if notStored(own) && !notStored(res) {
+			return found(Problem, "Let the proxy pass Cache-Control on unchanged, without an expiry of its own (expires "+
+				"in nginx).", "The proxy removes no-store from Cache-Control in the answer to %s: caches keep what "+
+				"belongs to one person.", request)
+		}
+		for _, name := range slices.Concat(onceHeaders, crossHeaders) {
+			if slices.Equal(own.Header.Values(name), res.Header.Values(name)) || slices.Contains(changed, name) {
+				continue
+			}
+			if changed = append(changed, name); slices.Contains(crossHeaders, name) {
+				return found(Problem, "Let the proxy pass Origin and the Access-Control headers on and add none "+
+					"of its own (no add_header in nginx); pages that may call the API are in allowed-origin.",
+					"The proxy changes or repeats %s in the answer to %s: pages of others may read what they must "+
+						"not, or browsers refuse answers to applications.", name, request)
+			}
+		}
+	}
+	if len(changed) > 0 {
+		return found(Warning, "Let the proxy pass these headers on and add none of its own (no add_header in nginx): "+
+			"browsers obey every policy, and a sign-in or its way back to the application may be blocked.",
+			"The proxy changes or repeats %s.", strings.Join(changed, ", "))
+	}
+	lost, err := x.lost(ctx, httpd.FromPages)
+	if err != nil {
+		return unreached(err)
+	}
+	if len(lost) > 0 {
+		return found(Problem, "Let the proxy pass on Origin and Sec-Fetch-Site.", "The proxy drops %s: the service "+
+			"does not see which requests pages of other sites make.", strings.Join(lost, ", "))
+	}
+	return ok("The proxy passes the security headers of the service on.")
+}
+
+func notStored(res *http.Response) bool {
+	return strings.Contains(strings.Join(res.Header.Values("Cache-Control"), ","), "no-store")
+}
+
 // authorization checks that the headers pass with which clients and tokens prove who they are.
 func authorization(ctx context.Context, x *examination) Finding {
 	const path = "/oauth2/userinfo"

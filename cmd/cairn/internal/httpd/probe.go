@@ -62,20 +62,21 @@ type Seen struct {
 	ForwardedFor []string   `json:"forwarded_for"`
 	OpenFiles    uint64     `json:"open_files"` // limit of the service; 0: not known
 	NoCookie     bool       `json:"no_cookie"`
-	// Passed are the headers of DeviceBinding and DPoP that arrived, and those that came back with the answer.
+	// Passed are the headers of DeviceBinding, DPoP and FromPages that arrived, and those that came back with the answer.
 	Passed []string `json:"passed"`
 }
 
 // Headers are the names of headers that a proxy must pass on.
 type Headers struct{ Requests, Answers []string }
 
-// DeviceBinding and DPoP (RFC 9449) are the headers of these.
+// DeviceBinding and DPoP (RFC 9449) are the headers of these, FromPages those that say which page made a request.
 var (
 	DeviceBinding = Headers{
 		[]string{"Sec-Secure-Session-Id", "Secure-Session-Response"},
 		[]string{"Secure-Session-Registration", "Secure-Session-Challenge"},
 	}
-	DPoP = Headers{[]string{"DPoP"}, []string{"DPoP-Nonce"}}
+	DPoP      = Headers{[]string{"DPoP"}, []string{"DPoP-Nonce"}}
+	FromPages = Headers{Requests: []string{"Origin", "Sec-Fetch-Site"}}
 )
 
 // maxHops limits the addresses of X-Forwarded-For in an answer.
@@ -99,7 +100,7 @@ func (p probe) answer(proxies []netip.Prefix, notFound http.Handler) web.Handler
 				seen.ForwardedFor = append(seen.ForwardedFor, hop)
 			}
 		}
-		for _, name := range slices.Concat(DeviceBinding.Requests, DPoP.Requests) {
+		for _, name := range slices.Concat(DeviceBinding.Requests, DPoP.Requests, FromPages.Requests) {
 			if r.Header.Get(name) != "" {
 				seen.Passed = append(seen.Passed, name)
 			}
