@@ -36,6 +36,7 @@ type generateKeyCommand struct {
 	File string `arg:"" help:"File to write the key to, readable only by its owner."`
 	Type string `default:"rs256" enum:"rs256,es256,eddsa,age"`
 	Bits int    `default:"2048" enum:"2048,3072,4096" help:"RSA key size in bits: ${enum}. Larger keys are slower."`
+	Used string `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" hidden:""`
 }
 
 // Run writes the key. It never overwrites a file.
@@ -55,15 +56,20 @@ func (c *generateKeyCommand) Run(p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	next := "write private-key-file: " + c.File
+	const restart = " in cairn.yaml and restart cairn serve"
+	next := "write private-key-file: " + c.File + restart
 	made := map[string]any{"file": c.File, "kid": kid, "alg": algorithm, "bits": c.Bits}
+	if algorithm != jose.RS256 || cli.Exists(c.Used) {
+		next = "add it to additional-key-file: [" + c.File + "]" + restart
+	}
 	if algorithm != jose.RS256 {
-		next = "add it to additional-key-file: [" + c.File + "]"
 		made["bits"] = ecBits
+	} else if cli.Exists(c.Used) {
+		next += ", and swap it with private-key-file a day later (docs/keys.md)"
 	}
 	return c.Print(p, kid, made, cli.Pairs{
 		{"key file", c.File}, {"kid", kid}, {"algorithm", string(algorithm)},
-		{"next", next + " in cairn.yaml and restart cairn serve"},
+		{"next", next},
 	})
 }
 
