@@ -248,8 +248,8 @@ func securityHeaders(ctx context.Context, x *examination) Finding {
 			continue // other findings have what the proxy answers itself
 		}
 		if notStored(own) && !notStored(res) {
-			return found(Problem, "Let the proxy pass Cache-Control on unchanged, without an expiry of its own (expires "+
-				"in nginx).", "The proxy removes no-store from Cache-Control in the answer to %s: caches keep what "+
+			return found(Problem, "Let the proxy pass Cache-Control on unchanged, without an expiry of its own "+
+				"(expires in nginx).", "The proxy removes no-store from Cache-Control in the answer to %s: caches keep what "+
 				"belongs to one person.", request)
 		}
 		for _, name := range slices.Concat(onceHeaders, crossHeaders) {

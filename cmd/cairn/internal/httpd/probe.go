@@ -62,7 +62,7 @@ type Seen struct {
 	ForwardedFor []string   `json:"forwarded_for"`
 	OpenFiles    uint64     `json:"open_files"` // limit of the service; 0: not known
 	NoCookie     bool       `json:"no_cookie"`
-	// Passed are the headers of DeviceBinding, DPoP and FromPages that arrived, and those that came back with the answer.
+	// Passed are the headers of DeviceBinding, DPoP and FromPages that arrived, and those that came back.
 	Passed []string `json:"passed"`
 }
 
