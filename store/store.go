@@ -153,6 +153,8 @@ const (
 	TurnSweep           = "sweep"
 	// TurnBackupCommand has in its detail how the command after the last backup failed, or nothing.
 	TurnBackupCommand = "backup command"
+	// TurnSign has in its detail the key with which the instance that started last signs.
+	TurnSign = "sign"
 )
 
 // Sealed is seal.Sealer.Sealed.

@@ -313,6 +313,13 @@ func TestServeRefusesToStartWithoutTheKeyThatHasSigned(t *testing.T) {
 	visitor{t, p.address}.signIn("keeper")
 	p.stop()
 	<-p.code
+	other := filepath.Join(t.TempDir(), "other.pem")
+	_, err := config.GenerateKey(other, config.MinKeyBits)
+	fatalIf(t, err)
+	for i, keys := range [][]string{{key}, {other, "--additional-key-file", key}, {key}, {key}} {
+		log := strings.Join(startProcess(t, append([]string{"--database", database, "--private-key-file"}, keys...)...).rest(), "")
+		same(t, "warns of another key", strings.Contains(log, "which is in no key file of this one"), i == 2)
+	}
 	code, errs := withoutKey()
 	if code != cli.ExitFailed || strings.Count(errs, "\n") != 1 {
 		t.Errorf("exit code %d: %s", code, errs)

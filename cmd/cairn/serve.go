@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/archive"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
@@ -187,6 +189,25 @@ func (s *service) checkKeys(ctx context.Context) error {
 	return nil
 }
 
+// noteKey warns if the instance that started last signs with a key that is not published here.
+func (s *service) noteKey(ctx context.Context) error {
+	keys := s.options.Keys
+	if len(keys) == 0 || s.readOnly {
+		return nil
+	}
+	_, last, err := s.options.Store.LastTurn(ctx, store.TurnSign)
+	if err != nil {
+		return err
+	}
+	published := slices.ContainsFunc(keys, func(k jose.JSONWebKey) bool { return k.KeyID == last })
+	if last != "" && !published {
+		s.warn("the service that started last signed with the key " + last + ", which is in no key file of this one: " +
+			"what it signed is refused here. Unless that is meant, give all instances the same keys, and list an " +
+			"earlier one in additional-key-file (docs/keys.md)")
+	}
+	return s.options.Store.NoteDone(ctx, store.TurnSign, time.Now(), keys[0].KeyID)
+}
+
 // listen makes the handler, opens the ports and then applies the file of --apply: a service that cannot
 // start changes nothing.
 func (s *service) listen(p *cli.Program) (err error) {
@@ -230,6 +251,9 @@ func (s *service) listen(p *cli.Program) (err error) {
 		s.closers = append(s.closers, func() { _ = s.listener.Close() })
 	}
 	if err := s.apply(p); err != nil {
+		return err
+	}
+	if err := s.noteKey(ctx); err != nil {
 		return err
 	}
 	s.log.Info("started", "version", cli.ProgramVersion(), "listen", s.listener.Addr().String(),

@@ -234,7 +234,9 @@ func securityHeaders(ctx context.Context, x *examination) Finding {
 		"Access-Control-Request-Headers": {"authorization"},
 	}
 	var changed []string
-	for _, request := range []string{"GET /login/", "GET /account/", "GET /api/me", "GET " + discoveryPath, "OPTIONS /oauth2/token"} {
+	for _, request := range []string{
+		"GET /login/", "GET /account/", "GET /api/me", "GET " + discoveryPath, "OPTIONS /oauth2/token",
+	} {
 		method, path, _ := strings.Cut(request, " ")
 		res, _, err := x.ask(ctx, method, path, fromPage)
 		if err != nil {
@@ -249,8 +251,8 @@ func securityHeaders(ctx context.Context, x *examination) Finding {
 		}
 		if notStored(own) && !notStored(res) {
 			return found(Problem, "Let the proxy pass Cache-Control on unchanged, without an expiry of its own "+
-				"(expires in nginx).", "The proxy removes no-store from Cache-Control in the answer to %s: caches keep what "+
-				"belongs to one person.", request)
+				"(expires in nginx).", "The proxy removes no-store from Cache-Control in the answer to %s: caches "+
+				"keep what belongs to one person.", request)
 		}
 		for _, name := range slices.Concat(onceHeaders, crossHeaders) {
 			if slices.Equal(own.Header.Values(name), res.Header.Values(name)) || slices.Contains(changed, name) {
