@@ -186,13 +186,13 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 	i.ByAdmin = i.ByAdmin && !by.operator
 	i.Domain = strings.TrimPrefix(strings.TrimSpace(t.Domain), "@")
 	if i.Domain != "" {
-		address, err := CheckEmail("x@" + i.Domain)
+		address, err := CheckNewEmail("x@" + i.Domain)
 		if i.Domain = strings.TrimPrefix(address, "x@"); err != nil || !domainForm.MatchString(i.Domain) {
 			faults = append(faults, web.Fault("/domain", "Enter the part of an address after the @, such as "+
 				"example.org"))
 		}
 	}
-	email, emailErr := CheckEmail(t.Email)
+	email, emailErr := CheckNewEmail(t.Email)
 	if email != "" && !i.Admits(email) {
 		faults = append(faults, web.Fault("/email", "Enter an address at {domain}, as the invite requires",
 			"domain", i.Domain))

@@ -65,6 +65,9 @@ var userMembers = []userMember{
 	{"email", func(u *User, value string) error {
 		email, err := CheckEmail(value)
 		if err == nil && !strings.EqualFold(email, u.Email) { // one stored in capitals stays
+			if _, err = CheckNewEmail(value); err != nil {
+				return err
+			}
 			u.Email, u.EmailVerified, u.EmailAskedAt = email, false, time.Time{}
 		}
 		return err

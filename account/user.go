@@ -194,6 +194,27 @@ func CheckEmail(s string) (string, error) {
 	}, s), nil
 }
 
+const mailLabel = `[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?`
+
+var mailDomain = regexp.MustCompile(`^` + mailLabel + `(?:\.` + mailLabel + `)*$`)
+
+// CheckNewEmail is CheckEmail for an address that is not stored yet. It also refuses what cannot exist and was stored
+// by earlier versions: punctuation beyond ASCII, such as the quotation marks of a text, a local part over 64 bytes, and
+// a domain that DNS cannot have (RFC 5321 section 4.5.3.1.1, RFC 1035 section 2.3.4).
+func CheckNewEmail(s string) (string, error) {
+	const inDomains = "\u00b7\u05f3\u05f4\u3002\u30fb\uff0e\uff61" // full stops, and RFC 5892 appendix A
+	stray := func(r rune) bool {
+		return r > '~' && unicode.In(r, unicode.P, unicode.Z) && !strings.ContainsRune(inDomains, r)
+	}
+	email, err := CheckEmail(s)
+	at := strings.LastIndexByte(email, '@')
+	if email != "" && (at > 64 || !mailDomain.MatchString(email[at+1:]) ||
+		strings.ContainsFunc(strings.TrimSpace(s), stray)) {
+		return "", ErrInvalidEmail
+	}
+	return email, err
+}
+
 // EmailClaim returns the address as applications get it. One stored by an
 // earlier version may have capitals: those of its domain mean nothing (RFC 5321
 // section 2.4).

@@ -80,9 +80,12 @@ func TestEmailAddresses(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"": true, "ada@example.org": true, " ada@example.org ": true, "a+b@example.org": true, "ada": false, "Ada <ada@example.org>": false, "<ada@example.org>": false, "a\u200b@example.org": false, "a b@example.org": false,
 		"ada@": false, "@example.org": false, "a@b\nBcc: c@d": false, "a@b, c@d": false, `"a b"@example.org`: false, strings.Repeat("a", 250) + "@example.org": false, "a@b\x00": false,
-		"a@" + strings.Repeat("ü.", 60) + "example": false, // 488 bytes in ASCII
+		"a@" + strings.Repeat("ü.", 60) + "example":                       false, // 488 bytes in ASCII
+		strings.Repeat("a", 64) + "@" + strings.Repeat("e", 63) + ".test": true, strings.Repeat("a", 65) + "@e.test": false, "a@" + strings.Repeat("e", 64) + ".test": false,
+		"a@-e.test": false, "a@e-.test": false, "a@[127.0.0.1]": false, "a@e..test": false, "a@e!.test": false, "a@e”x.test": false, "“a@e.test": false, "a\u00a0b@e.test": false,
+		"a@col·legi.test": true, "ä@例。test": true, "o'neil@a_b.test": true,
 	} {
-		if _, err := account.CheckEmail(address); (err == nil) != ok {
+		if _, err := account.CheckNewEmail(address); (err == nil) != ok {
 			t.Errorf("%q: %v", address, err)
 		}
 	}

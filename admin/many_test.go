@@ -200,6 +200,7 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	b.Page("/admin/users/paste", "people", ";;;;;\n\nKim;kim").Is(400).Shows(`data-line="3"`)
 	b.Page("/admin/users/paste", "people", "Kim,kim@example.org,activity@12/11/2099\nLee,,activity@2001-01-01").Is(400).
 		Shows(`data-line="1"`, `data-line="2"`, "that is not in the past").Hides("control characters")
+	b.Page("/admin/users/paste", "people", "Ed,“ed@p.test”").Is(400).Shows(`data-line="1"`, "Enter an email address, such as ada@example.org.")
 	b.Page("/admin/users/paste", "people", " ").Is(400).Shows("Select at least one person")
 	for _, twice := range []string{"Al,x@example.org\nAL,X@example.org", "Al,x@example.org\n,X@example.org", ",x@example.org\nAl,X@example.org"} {
 		b.Page("/admin/users/paste", "people", twice).Is(400).Shows("is already in row 1")

@@ -60,7 +60,7 @@ func (s *Service) MailInviteLink(ctx context.Context, c account.Caller, code, em
 
 // joiningAddress returns the address of somebody who wants to join.
 func joiningAddress(typed string) (string, error) {
-	email, err := account.CheckEmail(typed)
+	email, err := account.CheckNewEmail(typed)
 	if err == nil && email == "" {
 		err = account.ErrInvalidEmail
 	}

@@ -380,4 +380,12 @@ func TestInternationalDomain(t *testing.T) {
 		w.Browser().Login(typed, password).Is(200).Shows(`"handle":"ada"`)
 	}
 	ada.Call("PATCH", "/api/me", map[string]string{"email": "ada@a\u200db.example"}).Is(400, "invalid_email")
+	const impossible = "ada@[127.0.0.1]" // which was stored by an earlier version
+	ada.Page("/account/profile", "display_name", "Ada", "email", impossible).Is(400).Shows(`data-code="invalid_email"`)
+	setEmail(w, "ada", impossible, true)
+	ada.Page("/account/profile", "display_name", "Ada", "email", impossible).Is(303)
+	w.Browser().Login(impossible, password).Is(200)
+	post.new()
+	w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": impossible}).Is(200)
+	post.one(impossible)
 }
