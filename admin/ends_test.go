@@ -6,10 +6,12 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/roster"
+	"github.com/cairn-id/cairn/account/web/browser"
 )
 
 func TestEndsAreSetOnThePageOfAPerson(t *testing.T) {
 	w, b := administered(t, "bob")
+	b.Call("PUT", "/api/admin/settings", map[string]any{"flags": []string{"activity", "coach"}}).Is(200)
 	last := w.Clock.Now().AddDate(0, 0, 20).Format(time.DateOnly)
 	b.Page("/admin/users/bob/end", "ends", last).RedirectsTo("/id/admin/users/bob?notice=end-saved#ends")
 	b.Page("/admin/users/bob/flags", "known", "activity", "known", "admin", "flag", "activity", "ends.activity", last).
@@ -50,6 +52,17 @@ func TestEndsAreSetOnThePageOfAPerson(t *testing.T) {
 	b.Page("/admin/users/bob/flags", "known", "activity", "flag", "activity", "ends.activity", "").Is(303)
 	if u := w.User("bob"); !u.EndsAt.IsZero() || u.FlagEnds != nil || !u.Has("activity") {
 		t.Errorf("%v %v", u.EndsAt, u.FlagEnds)
+	}
+	// A page that was open meanwhile changes only what was changed on it.
+	page = b.Page("/admin/users/bob")
+	whole, access := browser.FormOf(page.Body, "/id/admin/users/bob/end"), browser.FormOf(page.Body, "/id/admin/users/bob/flags")
+	b.Send("PUT", "/api/admin/users/bob/end", "application/json", `{"ends": "`+last+`"}`).Is(200)
+	b.Send("PUT", "/api/admin/users/bob/flags", "application/json", `{"activity": false, "coach": "`+last+`"}`).Is(200)
+	b.Post(whole).Is(303)
+	access.Values.Add("flag", "admin")
+	b.Post(access).Is(303)
+	if u := w.User("bob"); u.EndsAt.IsZero() || u.Has("activity") || !u.Has("coach") || u.FlagEnds["coach"].IsZero() || !u.Has("admin") {
+		t.Errorf("%v %v %v", u.Flags, u.EndsAt, u.FlagEnds)
 	}
 	// Those that an invite gives are listed with it.
 	b.Call("POST", "/api/invites", map[string]any{"flags": []string{"activity@" + last}, "account_ends": last}).Is(201)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
@@ -100,4 +101,15 @@ func TestAddressesAreSetAndVerifiedByForm(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 	b.Page(path, "display_name", "Bob", "email", "", "email_verified", "true").Is(400).Shows("no email address")
+	// A page that was open meanwhile keeps what it does not change, and replaces no address that it does not show.
+	b.Page(path, "display_name", "Bob", "email", "left@example.org", "email_verified", "true").RedirectsTo(saved)
+	f := browser.FormOf(b.Page("/admin/users/bob").Body, "/id"+path)
+	w.verified(w.User("bob"), "bob@example.net", "en")
+	f.Values.Set("display_name", "Robert")
+	b.Post(f).RedirectsTo(saved)
+	f.Values.Del("email_verified")
+	b.Post(f).Is(409).Shows("This page was out of date", `value="bob@example.net"`)
+	if u := w.User("bob"); u.DisplayName != "Robert" || u.Email != "bob@example.net" || !u.EmailVerified {
+		t.Errorf("%+v", u)
+	}
 }

@@ -32,11 +32,13 @@ func (s *Service) showSettingsPage(
 	if page.Error == "" {
 		typed = nil
 	}
-	text := func(name, stored string) string {
+	stored := url.Values{}
+	page.Shown = map[string]string{}
+	text := func(name string) string {
 		if typed.Has(name) {
 			return typed.Get(name)
 		}
-		return stored
+		return stored.Get(name)
 	}
 	ticked := func(section, name, value string, stored bool) bool {
 		if typed != nil && page.Section == section {
@@ -45,28 +47,32 @@ func (s *Service) showSettingsPage(
 		return stored
 	}
 	v = v.In(templates.LanguageOf(r.Context()))
-	page.Language, page.TimeZone = text("language", v.Language), text("time_zone", v.TimeZone)
-	page.InstanceName = text("instance_name", v.InstanceName)
-	page.AccentColour = text("accent_colour", v.AccentColour)
-	page.Contact = text("contact", v.Contact)
-	page.ImprintURL = text("imprint_url", v.ImprintURL)
-	page.PrivacyURL = text("privacy_url", v.PrivacyURL)
-	page.Registration = text("registration", v.Registration)
-	page.MaxUsers = text("max_users", strconv.Itoa(v.MaxUsers))
-	page.InvitesPerMember = text("invites_per_member", strconv.Itoa(v.InvitesPerMember))
-	page.InviteMaxUses = text("invite_max_uses", strconv.Itoa(v.InviteMaxUses))
-	page.InviteMaxDays = text("invite_max_days", strconv.Itoa(v.InviteMaxDays))
-	page.MinPassword = text("min_password_length", strconv.Itoa(v.MinPassword))
-	page.AuditDays = text("audit_days", strconv.Itoa(v.AuditDays))
+	for section, form := range sectionsOf(v) {
+		page.Shown[section] = web.Shown(form)
+		maps.Copy(stored, form)
+	}
+	page.Language, page.TimeZone = text("language"), text("time_zone")
+	page.InstanceName = text("instance_name")
+	page.AccentColour = text("accent_colour")
+	page.Contact = text("contact")
+	page.ImprintURL = text("imprint_url")
+	page.PrivacyURL = text("privacy_url")
+	page.Registration = text("registration")
+	page.MaxUsers = text("max_users")
+	page.InvitesPerMember = text("invites_per_member")
+	page.InviteMaxUses = text("invite_max_uses")
+	page.InviteMaxDays = text("invite_max_days")
+	page.MinPassword = text("min_password_length")
+	page.AuditDays = text("audit_days")
 	page.SignOutOnFlagLoss = ticked("advanced", "sign_out_on_flag_loss", "true", v.SignOutOnFlagLoss)
 	page.OfferPasskeys = ticked("security", "offer_passkeys", "true", v.OfferPasskeys)
-	page.Attributes = text("attributes", strings.Join(v.Attributes, " "))
-	page.SessionDays = text("session_days", strconv.Itoa(v.SessionDays))
-	page.NewFlag, page.NewDescription = text("new_flag", ""), text("new_description", "")
+	page.Attributes = text("attributes")
+	page.SessionDays = text("session_days")
+	page.NewFlag, page.NewDescription = text("new_flag"), text("new_description")
 	page.Logo, page.DarkLogo = v.Logo != "", v.DarkLogo != ""
 	for _, f := range v.Flags {
 		page.Flags = append(page.Flags, templates.FlagRow{
-			Name: f, Description: text("description."+f, v.FlagDescriptions[f]),
+			Name: f, Description: text("description." + f),
 			BuiltIn:      f == account.FlagAdmin,
 			Remove:       ticked("flags", "remove", f, false),
 			Default:      ticked("flags", "default", f, slices.Contains(v.DefaultFlags, f)),
@@ -83,6 +89,28 @@ func (s *Service) showSettingsPage(
 // are left out, so that concurrent changes by others are kept.
 type change func(v account.Settings, f url.Values) (account.SettingsChange, error)
 
+// sectionsOf returns the fields of the forms as they are stored, by section.
+func sectionsOf(v account.Settings) map[string]url.Values {
+	number := func(n int) []string { return []string{strconv.Itoa(n)} }
+	flags := url.Values{"default": v.DefaultFlags, "invite_flag": v.InviteFlags}
+	for _, f := range v.Flags {
+		flags.Set("description."+f, v.FlagDescriptions[f])
+	}
+	return map[string]url.Values{
+		"general": {"instance_name": {v.InstanceName}, "accent_colour": {v.AccentColour}, "contact": {v.Contact},
+			"language": {v.Language}, "time_zone": {v.TimeZone},
+			"imprint_url": {v.ImprintURL}, "privacy_url": {v.PrivacyURL}},
+		"joining": {"registration": {v.Registration}, "max_users": number(v.MaxUsers),
+			"invites_per_member": number(v.InvitesPerMember), "invite_max_uses": number(v.InviteMaxUses),
+			"invite_max_days": number(v.InviteMaxDays)},
+		"flags": flags,
+		"security": {"second_factor": v.SecondFactorFlags, "min_password_length": number(v.MinPassword),
+			"session_days": number(v.SessionDays), "offer_passkeys": box(v.OfferPasskeys)},
+		"advanced": {"attributes": {strings.Join(v.Attributes, " ")}, "audit_days": number(v.AuditDays),
+			"session_flags": v.SessionFlags, "sign_out_on_flag_loss": box(v.SignOutOnFlagLoss)},
+	}
+}
+
 // settingsForm reads the form of a section and changes the settings. If they are refused, it
 // shows the page with the typed values.
 func (s *Service) settingsForm(section string, of change) web.Handler {
@@ -98,7 +126,9 @@ func (s *Service) settingsForm(section string, of change) web.Handler {
 		if err != nil {
 			return err
 		}
-		c, err := of(v.In(templates.LanguageOf(r.Context())), r.PostForm)
+		v = v.In(templates.LanguageOf(r.Context()))
+		web.Rebase(r.PostForm, sectionsOf(v)[section], "default", "invite_flag", "second_factor", "session_flags")
+		c, err := of(v, r.PostForm)
 		if err == nil {
 			_, err = s.accounts.ChangeSettings(r.Context(), s.accounts.Caller(r), c)
 		}
@@ -165,12 +195,10 @@ func generalSettings(v account.Settings, f url.Values) (account.SettingsChange, 
 
 // fieldSettings adds the members whose fields the form has.
 func fieldSettings(c account.SettingsChange, v account.Settings, f url.Values) error {
-	for name, stored := range map[string]string{
-		"instance_name": v.InstanceName, "accent_colour": v.AccentColour,
-		"contact": v.Contact, "registration": v.Registration, "language": v.Language, "time_zone": v.TimeZone,
-		"imprint_url": v.ImprintURL, "privacy_url": v.PrivacyURL,
-	} {
-		if typed := strings.TrimSpace(f.Get(name)); f.Has(name) && typed != stored {
+	stored := sectionsOf(v)["general"]
+	stored.Set("registration", v.Registration)
+	for name := range stored {
+		if typed := strings.TrimSpace(f.Get(name)); f.Has(name) && typed != stored.Get(name) {
 			c[name] = typed
 		}
 	}

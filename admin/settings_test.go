@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -118,4 +119,21 @@ func TestSessionsAndAttributesByForms(t *testing.T) {
 	is("member_number shirt_size", "activity", 7)
 	b.Page("/admin/settings/general", "attributes", " ").RedirectsTo("/id/admin/settings?notice=general#general")
 	is("", "activity", 7)
+	// A page that was open meanwhile changes only what was changed on it.
+	shown, forms := b.Page("/admin/settings").Body, map[string]*browser.Form{}
+	for _, section := range []string{"general", "joining", "flags", "security", "advanced"} {
+		forms[section] = browser.FormOf(shown, "/id/admin/settings/"+section)
+	}
+	b.Send("PUT", "/api/admin/settings", "application/json", `{"instance_name":"Crew","invites_per_member":3,"default_flags":[],"invite_flags":["activity"],"flag_descriptions":{"activity":"Runs."},"second_factor_flags":["activity"],"offer_passkeys":true,"session_flags":[],"sign_out_on_flag_loss":true,"attributes":["shirt"]}`).Is(200)
+	forms["general"].Values.Set("contact", "us@example.org")
+	forms["joining"].Values.Set("max_users", "9")
+	forms["flags"].Values.Set("description.admin", "All.")
+	forms["security"].Values.Set("session_days", "8")
+	forms["advanced"].Values.Set("audit_days", "31")
+	for _, f := range forms {
+		b.Post(f).Is(303)
+	}
+	b.Call("GET", "/api/admin/settings", nil).Shows(`"instance_name":"Crew"`, `"contact":"us@example.org"`, `"invites_per_member":3`, `"max_users":9`, `"default_flags":[]`, `"invite_flags":["activity"]`,
+		`"activity":"Runs."`, `"admin":"All."`, `"second_factor_flags":["activity"]`, `"offer_passkeys":true`, `"session_days":8`, `"sign_out_on_flag_loss":true`, `"audit_days":31`)
+	is("shirt", "", 8)
 }

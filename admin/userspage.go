@@ -3,6 +3,7 @@ package admin
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -256,10 +257,14 @@ func (s *Service) showUserPage(
 	page.Open = s.openInviteRows(r, open[:min(len(open), shownOpen)])
 	page.LockedUntil = u.Locked(s.users.Now())
 	page.SuspendedAt, page.SuspendReason = u.SuspendedAt, u.SuspendReason
+	forms := s.formsOf(r.Context(), settings, u)
 	if page.Section != "ends" || page.Error == "" {
-		page.Ends = account.LastDay(u.EndsAt, s.users.Zone(r.Context()))
+		page.Ends = forms["ends"].Get("ends")
 	}
-	page.FlagEnds = map[string]string{}
+	page.FlagEnds, page.Shown = map[string]string{}, map[string]string{}
+	for section, form := range forms {
+		page.Shown[section] = web.Shown(form)
+	}
 	page.KnownFlags = slices.Clone(settings.Flags)
 	page.FlagDescriptions = settings.In(templates.LanguageOf(r.Context())).FlagDescriptions
 	for _, f := range u.Flags {
@@ -268,7 +273,7 @@ func (s *Service) showUserPage(
 		}
 	}
 	for _, f := range page.KnownFlags {
-		page.FlagEnds[f] = account.LastDay(u.FlagEnds[f], s.users.Zone(r.Context()))
+		page.FlagEnds[f] = forms["access"].Get(endField + f)
 		if typed := r.PostForm; typed.Has(endField + f) {
 			page.FlagEnds[f] = typed.Get(endField + f)
 		}
@@ -289,6 +294,37 @@ const (
 	shownInvited = 20
 	shownHistory = 6
 )
+
+// formsOf returns the fields of the forms of a user's page as they are stored, by section.
+func (s *Service) formsOf(ctx context.Context, settings account.Settings, u account.User) map[string]url.Values {
+	profile := url.Values{"display_name": {u.DisplayName}, "email": {u.Email}, "email_verified": box(u.EmailVerified)}
+	for _, name := range attributeNames(settings, u) {
+		profile.Set(account.AttributePrefix+name, u.Profile.Attributes[name])
+	}
+	access, zone := url.Values{"flag": u.Flags}, s.users.Zone(ctx)
+	for _, f := range slices.Concat(settings.Flags, u.Flags) {
+		access.Set(endField+f, account.LastDay(u.FlagEnds[f], zone))
+	}
+	ends := url.Values{"ends": {account.LastDay(u.EndsAt, zone)}}
+	return map[string]url.Values{"profile": profile, "access": access, "ends": ends}
+}
+
+// box returns the field of a single box.
+func box(ticked bool) []string {
+	if ticked {
+		return []string{"true"}
+	}
+	return nil
+}
+
+// rebased takes into a form of a user's page what others have changed since it was shown; see web.Rebase.
+func (s *Service) rebased(r *http.Request, section string, u account.User) (shown url.Values, err error) {
+	settings, err := s.users.Settings(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return web.Rebase(r.PostForm, s.formsOf(r.Context(), settings, u)[section], "flag"), nil
+}
 
 // formAction performs the action of a form for a user. It returns the address to redirect to, or
 // "" if it has answered.
@@ -337,8 +373,12 @@ func noticeOn(u account.User, notice string) string {
 
 // profileForm changes only what differs from the stored state, as flagsForm does. The email
 // address is changed together with its verified mark: an administrator verifies only an address
-// that they see.
+// that they see, and replaces none that they have not seen.
 func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	shown, err := s.rebased(r, "profile", u)
+	if err != nil {
+		return "", err
+	}
 	name, email := r.PostForm.Get("display_name"), strings.TrimSpace(r.PostForm.Get("email"))
 	verified := r.PostForm.Has("email_verified")
 	if email == "" && u.EmailVerified {
@@ -349,6 +389,9 @@ func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request, u account.
 		c["display_name"] = name
 	}
 	if email != u.Email || verified != u.EmailVerified {
+		if shown != nil && shown.Get("email") != u.Email {
+			return "", web.ErrOutdated
+		}
 		c["email"], c["email_verified"] = email, strconv.FormatBool(verified)
 	}
 	settings, err := s.users.Settings(r.Context())
@@ -417,6 +460,9 @@ func (s *Service) undoing(
 }
 
 func (s *Service) endForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	if _, err := s.rebased(r, "ends", u); err != nil {
+		return "", err
+	}
 	typed, ends := strings.TrimSpace(r.PostForm.Get("ends")), u.EndsAt
 	if typed != account.LastDay(u.EndsAt, s.users.Zone(r.Context())) { // else as shown, which is less exact
 		var err error
@@ -471,6 +517,9 @@ const endField = "ends."
 // flagsForm changes only what differs from the stored state, so that the audit log records the
 // intended change.
 func (s *Service) flagsForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	if _, err := s.rebased(r, "access", u); err != nil {
+		return "", err
+	}
 	ticked, change, zone := r.PostForm["flag"], account.FlagChange{}, s.users.Zone(r.Context())
 	for _, name := range slices.Concat(r.PostForm["known"], ticked) {
 		on, typed := slices.Contains(ticked, name), strings.TrimSpace(r.PostForm.Get(endField+name))

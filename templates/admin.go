@@ -173,6 +173,8 @@ type AdminUser struct {
 	Picture string // as in AccountProfile
 	// Profile has the values of the form: the stored ones, or those typed and refused.
 	Profile AdminProfile
+	// Shown says by section what its form is filled in with: what is stored, as its field "shown".
+	Shown map[string]string
 	// Self marks the administrator's own account, which cannot be suspended or deleted here.
 	Self bool
 	// SuspendedAt and SuspendReason are set for a suspended account.
@@ -390,6 +392,8 @@ type AdminSettings struct {
 	Flags                                                                                         []FlagRow
 	Attributes                                                                                    string // as typed
 	NewFlag, NewDescription                                                                       string
+	// Shown is as in AdminUser.
+	Shown map[string]string
 	// Logo and DarkLogo: there is one.
 	Logo, DarkLogo bool
 	Answer

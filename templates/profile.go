@@ -11,7 +11,7 @@ type AccountProfile struct {
 	Member
 	// Values has the members of the profile by name: as stored, or as typed and refused.
 	Values map[string]string
-	// Shown has the values that the form was first filled in with, as JSON.
+	// Shown is as in AdminUser, of the only form.
 	Shown string
 	// Picture is the hash of the uploaded picture at {base}/picture/HASH.jpg, "" for none.
 	Picture       string

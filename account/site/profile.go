@@ -3,6 +3,7 @@ package site
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -152,16 +153,11 @@ func (s *Site) profilePage(r *http.Request, m templates.Member) (templates.Page,
 
 func (s *Site) describeProfile(r *http.Request, m templates.Member) (page templates.AccountProfile, err error) {
 	u := IdentityFrom(r.Context()).User
+	stored := profileOf(u)
 	page = templates.AccountProfile{Member: m, Picture: s.PhotoOf(u), EmailVerified: u.EmailVerified,
-		Values: map[string]string{}}
-	for _, name := range account.UserMembers() {
-		if account.OwnMember(name) {
-			page.Values[name] = u.Profile.Text(name)
-		}
-	}
-	page.Values["display_name"], page.Values["email"] = u.DisplayName, u.Email
-	if shown, err := json.Marshal(page.Values); err == nil {
-		page.Shown = string(shown)
+		Values: map[string]string{}, Shown: web.Shown(stored)}
+	for name := range stored {
+		page.Values[name] = stored.Get(name)
 	}
 	if page.Waits = u.Pending.Email != ""; page.Waits || s.MailEnabled() {
 		page.Verify, page.VerifyCode = u.Unproven(), s.Verifiable(u)
@@ -174,12 +170,22 @@ func (s *Site) describeProfile(r *http.Request, m templates.Member) (page templa
 	return page, err
 }
 
+// profileOf returns the fields of the form as they are stored.
+func profileOf(u account.User) url.Values {
+	stored := url.Values{}
+	for _, name := range account.UserMembers() {
+		if account.OwnMember(name) {
+			stored.Set(name, u.Profile.Text(name))
+		}
+	}
+	stored.Set("display_name", u.DisplayName)
+	stored.Set("email", u.Email)
+	return stored
+}
+
 // refusedProfile returns the page with what was typed.
 func (s *Site) refusedProfile(r *http.Request, m templates.Member) (templates.AccountProfile, error) {
 	page, err := s.describeProfile(r, m)
-	if r.PostForm.Has(shownField) {
-		page.Shown = r.PostForm.Get(shownField)
-	}
 	for name := range page.Values {
 		if r.PostForm.Has(name) {
 			page.Values[name] = text.CutLines(r.PostForm.Get(name))
@@ -188,28 +194,18 @@ func (s *Site) refusedProfile(r *http.Request, m templates.Member) (templates.Ac
 	return page, err
 }
 
-// shownField has the values that the form was filled in with, as JSON. A form without it saves every field.
-const shownField = "shown"
-
-// sameLines reports whether two texts are equal but for the line ends, which browsers change.
-func sameLines(a, b string) bool {
-	return strings.ReplaceAll(a, "\r\n", "\n") == strings.ReplaceAll(b, "\r\n", "\n")
-}
-
-// profileForm saves the fields that were changed in the form. What another tab has saved meanwhile stays.
+// profileForm saves the fields that were changed in the form. What another tab has saved meanwhile stays. A form that
+// does not say what was shown saves every field.
 func (s *Site) profileForm(_ http.ResponseWriter, r *http.Request) error {
 	c := account.UserChange{}
 	if b := r.PostForm.Get("birthdate"); r.PostForm.Has("birthdate_no_year") && len(b) == len("1990-03-31") {
 		r.PostForm.Set("birthdate", "0000"+b[4:])
 	}
-	var shown map[string]string
-	if json.Unmarshal([]byte(r.PostForm.Get(shownField)), &shown) != nil {
-		shown = nil
-	}
+	stored := profileOf(IdentityFrom(r.Context()).User)
+	shown := web.Rebase(r.PostForm, stored)
 	for _, name := range account.UserMembers() {
 		value := r.PostForm.Get(name)
-		before, known := shown[name]
-		if account.OwnMember(name) && r.PostForm.Has(name) && !(known && sameLines(value, before)) {
+		if account.OwnMember(name) && r.PostForm.Has(name) && (shown == nil || value != stored.Get(name)) {
 			c[name] = value
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -132,4 +133,50 @@ func Repeated(parameter string) *Problem {
 // BadRequest returns the problem of a malformed request.
 func BadRequest(detail templates.Text, fields ...FieldError) *Problem {
 	return NewProblem(http.StatusBadRequest, "invalid_request", detail, fields...)
+}
+
+// shownField of a form has what it was filled in with: see Shown.
+const shownField = "shown"
+
+// Shown returns the value of the field "shown" of a form that is filled in with these fields: as it would be sent
+// unchanged, without the empty ones.
+func Shown(stored url.Values) string {
+	shown := url.Values{}
+	for name, values := range stored {
+		if len(values) > 0 && values[0] != "" {
+			shown[name] = values
+		}
+	}
+	return shown.Encode()
+}
+
+// Rebase makes a form as if it had been filled in with what is stored now, nil for a box without its tick: what was
+// sent as it was shown becomes what is stored. boxes are the fields that may be repeated, of which each value counts
+// for itself. Rebase returns what was shown; nil: the form does not say so, and stays as it was sent.
+func Rebase(form, stored url.Values, boxes ...string) (shown url.Values) {
+	shown, err := url.ParseQuery(form.Get(shownField))
+	if err != nil || !form.Has(shownField) {
+		return nil
+	}
+	for name, now := range stored {
+		sent, was := form[name], shown[name]
+		switch {
+		case slices.Contains(boxes, name):
+			lost := func(v string) bool { return slices.Contains(was, v) && !slices.Contains(sent, v) }
+			kept := func(v string) bool { return slices.Contains(was, v) || slices.Contains(now, v) }
+			now = slices.Concat(slices.DeleteFunc(slices.Clone(now), lost), slices.DeleteFunc(slices.Clone(sent), kept))
+		case !sameLines(form.Get(name), shown.Get(name)):
+			continue
+		}
+		if form[name] = now; len(now) == 0 {
+			form.Del(name)
+		}
+	}
+	form.Set(shownField, Shown(stored))
+	return shown
+}
+
+// sameLines reports whether two texts are equal but for the line ends, which browsers change.
+func sameLines(a, b string) bool {
+	return strings.ReplaceAll(a, "\r\n", "\n") == strings.ReplaceAll(b, "\r\n", "\n")
 }

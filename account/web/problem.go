@@ -73,6 +73,10 @@ var (
 	ErrInvalidCursor = NewProblem(400, "invalid_cursor",
 		"This cursor is not from this service. Start again without it.")
 
+	// ErrOutdated refuses a form because of what has changed since it was shown.
+	ErrOutdated = NewProblem(409, "page_outdated",
+		"This page was out of date, so nothing was changed. Check it, then try again.")
+
 	errTimeout  = NewProblem(503, "unavailable", "This took too long. Try again in a few seconds.")
 	errInternal = NewProblem(500, "internal_error",
 		"Something went wrong. If it happens again, give the operator the request ID.")

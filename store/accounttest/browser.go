@@ -116,6 +116,14 @@ func (b *Browser) Page(path string, fields ...string) *Answer {
 	return b.Send("POST", path, browser.FormType, form.Encode(), "Accept", "text/html")
 }
 
+// Post sends a form of a page.
+func (b *Browser) Post(f *browser.Form) *Answer {
+	b.W.T.Helper()
+	path, _, _ := strings.Cut(f.Action, "#")
+	path = strings.TrimPrefix(path, b.W.Base)
+	return b.Send("POST", path, browser.FormType, f.Values.Encode(), "Accept", "text/html")
+}
+
 // Login signs in by the API.
 func (b *Browser) Login(handle, password string) *Answer {
 	b.W.T.Helper()
