@@ -103,11 +103,14 @@ func (s *sources) add(file string) {
 // addEntries adds the recordings of an archive, and of the archives in it: Garmin's export is one of several.
 func (s *sources) addEntries(file, name string, archive *zip.Reader, outer bool) {
 	for _, entry := range archive.File {
-		hidden := func(part string) bool { return strings.HasPrefix(part, ".") || part == "__MACOSX" }
-		if slices.ContainsFunc(strings.Split(path.Clean(entry.Name), "/"), hidden) {
+		hidden := func(part string) bool {
+			return strings.HasPrefix(part, ".") && part != ".." || part == "__MACOSX"
+		}
+		clean := path.Clean(entry.Name) // may begin with .., and no file gets this name
+		if slices.ContainsFunc(strings.Split(clean, "/"), hidden) {
 			continue
 		}
-		found := Source{Name: filepath.Join(name, entry.Name), Path: file, entry: entry}
+		found := Source{Name: name + string(filepath.Separator) + filepath.FromSlash(clean), Path: file, entry: entry}
 		switch {
 		case isArchive(entry.Name) && outer:
 			inner, err := s.unpack(entry)

@@ -68,6 +68,7 @@ func TestExportOfAnAccount(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := `damaged.zip: 0 false zip: not a valid zip file
+export.zip/../../3.tcx: 1 false 
 export.zip/activities/1.fit.gz: 1 false 
 export.zip/activities/2.gpx: 1 false 
 export.zip/activities/broken.tcx: 0 false not a GPX, TCX or FIT file
