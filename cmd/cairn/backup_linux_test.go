@@ -26,4 +26,6 @@ func TestBackupLeavesRoomForTheService(t *testing.T) {
 	s.refused([]string{"no backup was made", "make room"}, "backup", "second.tar.gz", "--database", database)
 	fatalIf(t, os.Remove(filepath.Join(dir, "filler")))
 	s.must("backup", "second.tar.gz", "--database", database)
+	fatalIf(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+	s.refused([]string{"let the user of the service write the file and its folder"}, "client", "list", "--database", database)
 }

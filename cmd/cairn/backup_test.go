@@ -363,6 +363,7 @@ func TestCopyMovesAnInstallationBetweenDatabases(t *testing.T) {
 				t.Errorf("%s has %d, %d and %d rows", table, n, rows[1][table], rows[2][table])
 			}
 		}
+		has(t, "copy", s.must("copy", "--database", "two.db", "--to", other(t, dsn)), "write database: the URL of --to into cairn.yaml")
 		s.refused([]string{"has an installation"}, "copy", "--to", next)
 		s.refused([]string{"one.db exists"}, "copy", "--to", "one.db")
 		s.refused([]string{"the database itself"}, "copy", "--to", dsn)

@@ -451,6 +451,7 @@ func TestInitRefusesAnotherEncoding(t *testing.T) {
 		query := u.Query()
 		query.Del("search_path")
 		u.Path, u.RawQuery = "/"+name, query.Encode()
+		s.refused([]string{"make it with createdb"}, "client", "list", "--database", strings.Replace(u.String(), name, "none", 1))
 		s.stdin = password
 		s.refused([]string{"the encoding LATIN1", "createdb --encoding UTF8"}, "init", "--config", "other.yaml", "--database", u.String(), "--handle", "keeper", "--password-file", "-", "--data-key-file", "other.key")
 	})

@@ -164,11 +164,27 @@ func openError(dialect string, err, unavailable error) error {
 	case Damaged(err):
 		return fmt.Errorf("open SQLite database: %w: name another path or restore a backup: %w", ErrNotDatabase, err)
 	}
+	if e, is := errors.AsType[sqlite3.Error](err); is && e.Code == sqlite3.ErrReadonly {
+		return fmt.Errorf("open SQLite database: %w: %w", fs.ErrPermission, err)
+	}
 	if dialect == Postgres {
-		return fmt.Errorf("open %s database: %w: %w: check the address and that the server runs", dialect,
-			unavailable, err)
+		return fmt.Errorf("open %s database: %w: %w: %s", dialect, unavailable, err, unreachable(err))
 	}
 	return fmt.Errorf("open %s database: %w: %w", dialect, unavailable, err)
+}
+
+// unreachable returns what to do about a PostgreSQL server that lets nobody in.
+func unreachable(err error) string {
+	const noDatabase, tooManyConnections = "3D000", "53300"
+	switch e, is := errors.AsType[*pgconn.PgError](err); {
+	case !is:
+		return "check the address and that the server runs"
+	case e.Code == noDatabase:
+		return "make it with createdb, or name another one in the URL"
+	case e.Code == tooManyConnections:
+		return "raise max_connections of the server, or end other programs' connections"
+	}
+	return "do what the server says"
 }
 
 // Damaged reports whether an error of SQLite says that the file is damaged.

@@ -466,10 +466,14 @@ func (c *CopyCommand) Run(p *cli.Program) error {
 	for _, n := range contents.Rows {
 		rows += n
 	}
+	written := to.DatabaseLabel()
+	if store.IsPostgres(to.Database) { // the label has neither the password nor the parameters
+		written = "the URL of --to"
+	}
 	copied := map[string]any{"from": from.DatabaseLabel(), "to": to.DatabaseLabel(), "rows": contents.Rows}
 	return c.Print(p, to.DatabaseLabel(), copied, cli.Pairs{
 		{"copied", from.DatabaseLabel()}, {"to", to.DatabaseLabel()},
 		{"compared", fmt.Sprintf("%d rows in %d tables", rows, len(contents.Rows))},
-		{"next", "write database: " + to.DatabaseLabel() + " into cairn.yaml and start cairn serve"},
+		{"next", "write database: " + written + " into cairn.yaml and start cairn serve"},
 	})
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
@@ -140,7 +142,14 @@ func createTables(ctx context.Context, st *store.Store) error {
 	return st.Migrate(ctx)
 }
 
-func DatabaseError(err error) error { return fmt.Errorf("--database (SERVICE_DATABASE): %w", err) }
+// DatabaseError names the setting, and what to do about a file that may not be written.
+func DatabaseError(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		err = fmt.Errorf("%w: let the user of the service write the file and its folder, and run the command as that "+
+			"user", err)
+	}
+	return fmt.Errorf("--database (SERVICE_DATABASE): %w", err)
+}
 
 // SharedSecret returns the HS256 secret. The environment's secret takes precedence over the stored one;
 // note is a warning if they differ.
