@@ -141,7 +141,8 @@
 //
 // A key that Cairn has removed from its key set, because it may have leaked, is accepted for 10
 // minutes of steady use (MaxAge), and for at most 20 if it is used now and then: a request that finds
-// an older copy waits for the new one, unless Cairn does not answer.
+// an older copy waits for the new one, unless Cairn does not answer. A [RemoteStatusList] with the
+// same key set has it fetched again when another key than before signs a list: after its ttl in use.
 //
 // A connection can die silently, as when a gateway forgets it or Cairn moves to another host.
 // Without a Client of your own it is given up within 8 seconds.

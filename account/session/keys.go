@@ -198,6 +198,14 @@ func (s *RemoteKeySet) Key(ctx context.Context, kid string) (*jose.JSONWebKey, e
 	return nil, ErrUnknownKey
 }
 
+// expire makes the copy too old to use, because the issuer signs with another key and may have
+// removed the former one.
+func (s *RemoteKeySet) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fetched = time.Time{}
+}
+
 // fetch runs with its own context, because many requests wait for it and one that gives up must not
 // end it for the others.
 func (s *RemoteKeySet) fetch(began time.Time) {

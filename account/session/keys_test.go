@@ -211,6 +211,23 @@ func TestWithdrawnKeyIsForgotten(t *testing.T) {
 	}
 }
 
+// The next key has been published for long, so nothing but the signature of the lists tells that it replaces one.
+func TestKeySetIsFetchedAgainWhenTheSignerChanges(t *testing.T) {
+	inBubble(t, "", func(t *testing.T) {
+		s := newServer()
+		s.publish(publicJWK(rsaKey(), kid), publicJWK(rsaKey(), "key-2"))
+		o, set := s.options(), s.keySet()
+		o.Keys = set
+		lists := session.NewRemoteStatusList(o)
+		passes(t, lists, 99)
+		s.publish(publicJWK(rsaKey(), "key-2"))
+		s.set(func() { s.signer = "key-2" })
+		s.revoke(7)
+		use(t, lists, time.Minute)
+		wantKey(t, set, kid, session.ErrUnknownKey)
+	})
+}
+
 // An issuer that does not answer signs no user out, and makes one request wait, not each.
 func TestLastKeysServeWhileTheIssuerIsAway(t *testing.T) {
 	private := toJSON(jose.JSONWebKey{Key: rsaKey(), KeyID: "private", Use: "sig", Algorithm: "RS256"})

@@ -328,7 +328,8 @@ func (s *RemoteStatusList) fetch(
 		kind != "application/"+listType {
 		return nil, errors.New("fetching the status list: the answer is of another type than application/" + listType)
 	}
-	payload, _, err := s.rules.verifySignature(ctx, strings.TrimSpace(string(body)), listType, maxListToken)
+	token := strings.TrimSpace(string(body))
+	payload, _, err := s.rules.verifySignature(ctx, token, listType, maxListToken)
 	if err != nil {
 		// Not wrapped, because the list is invalid, not the session token.
 		return nil, errors.New("the status list is not believed: " + strings.TrimPrefix(err.Error(), "session: "))
@@ -345,5 +346,9 @@ func (s *RemoteStatusList) fetch(
 		return nil, errors.New("the status list is older than the copy")
 	}
 	next.asOf, next.etag = began, resp.Header.Get("ETag")
+	_, next.kid, _ = readHeader(token, listType)
+	if keys, ok := s.rules.Keys.(*RemoteKeySet); ok && c != nil && c.kid != next.kid {
+		keys.expire()
+	}
 	return next, nil
 }

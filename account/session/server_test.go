@@ -32,7 +32,8 @@ type server struct {
 
 	mu           sync.Mutex
 	keys         []jose.JSONWebKey
-	ignoresWaits bool // requests are not held
+	signer       string // kid of the lists
+	ignoresWaits bool   // requests are not held
 	revoked      []int
 	changed      chan struct{}                               // closed at the next change
 	override     func(*http.Request) (*http.Response, error) // answers instead
@@ -48,7 +49,7 @@ type request struct {
 
 func newServer(revoked ...int) *server {
 	return &server{issuer: issuer, ttl: 60, life: 12 * time.Hour, keys: []jose.JSONWebKey{publicJWK(rsaKey(), kid)},
-		revoked: revoked, changed: make(chan struct{}), out: map[string]int{}}
+		signer: kid, revoked: revoked, changed: make(chan struct{}), out: map[string]int{}}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -101,7 +102,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/statuslist+jwt")
-	_, _ = w.Write([]byte(rsList(s.list(s.issuer + r.URL.Path))))
+	header := listHeader()
+	s.set(func() { header["kid"] = s.signer })
+	_, _ = w.Write([]byte(forge(header, s.list(s.issuer+r.URL.Path), byRSA(rsaKey()))))
 }
 
 func (s *server) etag() (etag string, changed <-chan struct{}, held bool) {

@@ -38,6 +38,7 @@ type statusList struct {
 	ttl     time.Duration // how long the copy may be used before it is asked for again
 	expires time.Time     // after this time it no longer proves that a session is valid
 
+	kid  string // of the key that signed it, "" for the secret
 	etag string
 	asOf time.Time // a time at which this was Cairn's current list
 }
