@@ -11,7 +11,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -24,8 +23,8 @@ import (
 
 // Device Bound Session Credentials (W3C, editor's draft of 2026-02-17): the browser makes a key that cannot leave
 // the device, and proves it every few minutes. Each proof gives it a bound cookie that lives shortly, without which
-// the session opens nothing of this service. Nothing but the key is stored: challenges, cookies and the names of
-// sessions in the protocol are stamped values.
+// the session opens nothing of this service. Only the key and the used challenges are stored: challenges, cookies and
+// the names of sessions in the protocol are stamped values.
 const (
 	// boundCookieLife is the Max-Age of a bound cookie. The service takes it boundLeeway longer.
 	boundCookieLife = 5 * time.Minute
@@ -133,14 +132,18 @@ func openDeviceProof(proof string, key *ecdsa.PublicKey) (*ecdsa.PublicKey, devi
 	return key, c, nil
 }
 
-// openChallenge spends a challenge. This instance takes none twice.
-func (s *Service) openChallenge(challenge, of string) error {
+// openChallenge spends a challenge, which counts once.
+func (s *Service) openChallenge(ctx context.Context, challenge, of string) error {
 	nonce, stamp := text.Cut(challenge, 16), ""
 	stamp = strings.TrimPrefix(challenge, nonce)
-	if !s.lives(stamp, "device challenge "+of+" "+nonce, challengeLife) || !s.challenges.spend(nonce, s.Now()) {
+	if !s.lives(stamp, "device challenge "+of+" "+nonce, challengeLife) {
 		return ErrDeviceProof
 	}
-	return nil
+	first, err := s.Store().SpendOnce(ctx, account.HashSecret(nonce), s.Now().Add(2*challengeLife))
+	if err == nil && !first {
+		err = ErrDeviceProof
+	}
+	return err
 }
 
 // RegisterDevice binds a session to the key of a proof, once and soon after its sign-in. The session counts as bound
@@ -163,7 +166,7 @@ func (s *Service) RegisterDevice(ctx context.Context, c account.Caller, proof st
 	case !n.Live(s.Now()), u.Suspended(), !s.lives(stamp, registrationOf(n), challengeLife):
 		return Bound{}, ErrDeviceProof
 	}
-	if err := s.openChallenge(claims.Challenge, id); err != nil {
+	if err := s.openChallenge(ctx, claims.Challenge, id); err != nil {
 		return Bound{}, err
 	}
 	if n.DeviceKey, err = key.Bytes(); err != nil {
@@ -208,7 +211,7 @@ func (s *Service) RefreshDevice(ctx context.Context, id, proof string) (Bound, e
 		if wait, err := s.deviceLimits.Take(ctx, limitProofs, n.ID); err != nil || wait > 0 {
 			return Bound{}, cmp.Or(err, error(web.ErrBusy)) // 503: after 429 the browser would give the key up
 		}
-		err = s.openChallenge(claims.Challenge, id)
+		err = s.openChallenge(ctx, claims.Challenge, id)
 	}
 	if err != nil {
 		return Bound{Challenge: s.deviceChallenge(id)}, err
@@ -262,25 +265,4 @@ func (s *Service) refuseUnproven(ctx context.Context, id *Identity) error {
 	}
 	s.recordRefusal(ctx, s.audit(c, account.RefuseDevice, id.User.Handle, n.ID).With(mails...))
 	return ErrDeviceProofRequired
-}
-
-// spentChallenges are the challenges that this instance has taken, for at least as long as they live.
-type spentChallenges struct {
-	mu          sync.Mutex
-	turned      time.Time
-	young, aged map[string]bool
-}
-
-// spend reports whether the challenge was not spent before.
-func (c *spentChallenges) spend(nonce string, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now.Sub(c.turned) > challengeLife+boundLeeway { // so with the first
-		c.young, c.aged, c.turned = map[string]bool{}, c.young, now
-	}
-	if c.young[nonce] || c.aged[nonce] {
-		return false
-	}
-	c.young[nonce] = true
-	return true
 }

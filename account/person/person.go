@@ -82,7 +82,6 @@ type Service struct {
 	visits       visits
 	pictures     *picture.Desk
 	binding      bool // of sessions to their devices
-	challenges   spentChallenges
 	deviceLimits *web.Limits
 }
 

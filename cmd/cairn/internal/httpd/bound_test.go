@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -768,8 +769,9 @@ func TestInstancesShareABinding(t *testing.T) {
 				database(c)
 				c.Issuer = l.URL
 			}})
-		turns := 0
-		l.seen = func(*http.Request) {
+		turns, proof := 0, ""
+		l.seen = func(r *http.Request) {
+			proof = cmp.Or(r.Header.Get("Secure-Session-Response"), proof)
 			if turns++; turns%2 == 0 {
 				l.inner.Store(nil)
 			} else {
@@ -794,6 +796,10 @@ func TestInstancesShareABinding(t *testing.T) {
 		}
 		if open := thief.opens(); len(open) > 0 {
 			t.Errorf("copied: %v", open)
+		}
+		for range 2 {
+			got := thief.browser.do("POST", b.refresh, "", "", "Sec-Secure-Session-Id", b.id, "Secure-Session-Response", proof)
+			wantStatus(t, "a copied proof", got, http.StatusForbidden)
 		}
 	})
 }
