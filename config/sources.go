@@ -301,7 +301,10 @@ func UnknownEnvironment(environ []string) []string {
 		if slices.Contains(known, name) || !strings.HasPrefix(name, ourPrefix) {
 			continue
 		}
-		if _, near := NearestName(name, known); near || sharesGroup(name) {
+		full := ourPrefix + "OIDC_" + strings.TrimPrefix(name, ourPrefix) // as the flag suggests
+		if slices.Contains(known, full) {
+			unknown = append(unknown, name+" is not a setting: did you mean "+full+"?")
+		} else if _, near := NearestName(name, known); near || sharesGroup(name) {
 			unknown = append(unknown, name+" is not a setting: "+suggestion(name, known))
 		}
 	}

@@ -224,9 +224,9 @@ func TestASlipInTheEnvironmentIsOnlyAWarning(t *testing.T) {
 	got := config.UnknownEnvironment([]string{
 		"PATH=/bin", "SERVICE_OIDC_ISSUER=x", "SERVICE_OIDC_ISSUR=hunter2", "SERVICE_AUTH_JWT_SECRET=s", "SERVICE_AUTH_JWT_SECRET_FILE=f",
 		"SERVICE_RATE_LIMIT=login=off", "SERVICE_AUTH_SOMETHING_ELSE=1", "SERVICE_LISTN=:1", "SERVICE_NAME=other program", "SERVICE_CONFIG=c",
-		"MY_SERVICE_OIDC_X=1", "SERVICE_", "=C:=x", "",
+		"MY_SERVICE_OIDC_X=1", "SERVICE_", "=C:=x", "", "SERVICE_ISSUER=x",
 	})
-	if len(got) != 4 {
+	if len(got) != 5 {
 		t.Fatalf("got %d warnings: %q", len(got), got)
 	}
 	for i, want := range []string{
@@ -234,6 +234,7 @@ func TestASlipInTheEnvironmentIsOnlyAWarning(t *testing.T) {
 		"SERVICE_RATE_LIMIT is not a setting: did you mean SERVICE_RATE_LIMITS?",
 		"SERVICE_AUTH_SOMETHING_ELSE is not a setting: the names are ",
 		"SERVICE_LISTN is not a setting: did you mean SERVICE_LISTEN?",
+		"SERVICE_ISSUER is not a setting: did you mean SERVICE_OIDC_ISSUER?",
 	} {
 		if !strings.HasPrefix(got[i], want) {
 			t.Errorf("warning %q, want %q", got[i], want)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -47,7 +48,7 @@ func (p *Post) composeForgot(ctx context.Context, m account.Mail, _ *templates.L
 	if err := p.store.QueueMail(ctx, reset, p.accounts.Now()); err != nil {
 		return templates.Mail{}, err
 	}
-	return templates.Mail{}, errMailPointless // the MailReset is queued
+	return templates.Mail{}, fmt.Errorf("%w: the mail with the link is queued", errMailPointless)
 }
 
 // drawMailedReset creates the reset code of a mail to a user and voids that of an earlier attempt

@@ -426,7 +426,8 @@ func MailRemedy(f *mail.Failure) string {
 	case mail.StepConnect:
 		return "check host and port in --smtp-url (SERVICE_SMTP_URL), and that this machine may connect to them"
 	case mail.StepGreeting:
-		return "check the port in --smtp-url (SERVICE_SMTP_URL): smtps for port 465, smtp for port 587"
+		return "check the port in --smtp-url (SERVICE_SMTP_URL): smtps for port 465, smtp for port 587; if the " +
+			"server answers 421, it is busy: try again in a few minutes"
 	case mail.StepTLS:
 		return "check that --smtp-url (SERVICE_SMTP_URL) has the name in the server's certificate, " +
 			"and smtps for port 465, smtp for port 587; a server that offers no TLS there gets no mail"

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
@@ -39,6 +40,7 @@ type readiness struct {
 	// freeSpace returns the bytes that this user may still write in a folder.
 	freeSpace func(folder string) (int64, error)
 	file      os.FileInfo // of the SQLite file at the start
+	replaced  sync.Once   // logs that it is another one
 	log       *slog.Logger
 }
 
@@ -80,6 +82,9 @@ func (r *readiness) faults(ctx context.Context) map[string]error {
 		if now, err := os.Stat(file); r.file != nil && (err != nil || !os.SameFile(r.file, now)) &&
 			faults[checkDatabase] == nil {
 			faults[checkDatabase] = errFileReplaced
+			r.replaced.Do(func() {
+				r.log.ErrorContext(ctx, "not ready", "check", checkDatabase, "error", errFileReplaced)
+			})
 		}
 		switch left, err := r.freeSpace(filepath.Dir(file)); {
 		case err != nil:

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -44,6 +45,7 @@ func TestReplacedDatabaseFileIsNotReady(t *testing.T) {
 	s.wantNotReady("database", "removed or replaced")
 	noError(t, os.WriteFile(file, nil, 0o600))
 	s.wantNotReady("database", "removed or replaced")
+	same(t, "lines of the log", strings.Count(s.log.String(), `"level":"ERROR","msg":"not ready"`), 1)
 	noError(t, os.Rename(file+".old", file))
 	wantStatus(t, "it is back", s.readyz("127.0.0.1:1"), http.StatusOK)
 }

@@ -315,6 +315,7 @@ func TestForgottenPasswordLeadsBackToTheApplication(t *testing.T) {
 	sealed := pageForm(t, b.opened(rp.authURL(), "login").Text).values.Get("continue")
 	needStatus(t, "asked", b.send(b.get("/forgot-password/?continue="+sealed), "handle", "ada"), http.StatusOK)
 	m := l.mail("forgotten", "ada@example.org")
+	l.log.wait(t, "nothing is left to tell: the mail with the link is queued")
 	phone := l.visitor()
 	page := phone.get("/reset-password/?" + linkQuery(t, m.Text))
 	done := needStatus(t, "reset", phone.send(page, "password", "another long password"), http.StatusOK)
