@@ -255,8 +255,9 @@ type UserStore interface {
 	// CreateUser adds a user without an invite, with its Flags and given Sub. ErrHandleTaken (also
 	// by a deleted user), ErrEmailTaken.
 	CreateUser(ctx context.Context, u User, a Audit) error
-	// AddUser is CreateUser with a password reset code, unless c has no hash.
-	AddUser(ctx context.Context, u User, c ResetCode, a Audit) error
+	// AddUser is CreateUser with a password reset code, unless c has no hash. ErrRegistrationFull if there would be
+	// more than maxUsers (0: no limit).
+	AddUser(ctx context.Context, u User, c ResetCode, maxUsers int, a Audit) error
 	// ChangeUser calls change with the user and stores DisplayName, Email, EmailVerified,
 	// EmailAskedAt, Profile and Photo of the result. Another Profile.Picture deletes the stored picture. It is stored
 	// with an audit row unless a is nil (change may set its Mails and KeepEmail). It returns the changed user. If

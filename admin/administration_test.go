@@ -58,6 +58,10 @@ func TestAdministratorAddsAPerson(t *testing.T) {
 	b.Call("POST", "/api/admin/users", map[string]any{"handle": "bob", "password": "x"}).Is(400, "invalid_request")
 
 	b.Page("/admin/users/", "handle", "ada", "display_name", "<i>").Is(409).Shows(`value="&lt;i&gt;"`, `aria-invalid="true"`)
+	w.SaveSettings(func(v *account.Settings) { v.MaxUsers = 2 })
+	b.Call("POST", "/api/admin/users", map[string]any{"handle": "eve"}).Is(403, "registration_full")
+	b.Page("/admin/users/", "handle", "eve").Is(403).Shows("You would have 3 members, but the settings allow only 2.")
+	w.SaveSettings(func(v *account.Settings) { v.MaxUsers = 3 })
 	a := b.Page("/admin/users/", "handle", "eve", "flag", "activity").Is(200).Shows(`data-page="admin-user"`)
 	shown := regexp.MustCompile(`id="reset-code">([0-9A-Z-]+)<`).FindStringSubmatch(a.Body)
 	if shown == nil {

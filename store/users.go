@@ -246,9 +246,11 @@ func (s *Store) CreateUser(ctx context.Context, u account.User, a account.Audit)
 }
 
 // AddUser implements account.Store.
-func (s *Store) AddUser(ctx context.Context, u account.User, c account.ResetCode, a account.Audit) error {
+func (s *Store) AddUser(
+	ctx context.Context, u account.User, c account.ResetCode, maxUsers int, a account.Audit,
+) error {
 	return s.act(ctx, "add user", a, func(tx *engine.Tx) {
-		insertUser(tx, u, "", 0)
+		insertUser(tx, u, "", maxUsers)
 		if len(c.Hash) > 0 {
 			setResetCode(tx, u.Sub, a.Session, c.Hash, c.ExpiresAt, u.CreatedAt)
 		}

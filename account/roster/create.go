@@ -1,7 +1,9 @@
 package roster
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
@@ -10,24 +12,35 @@ import (
 )
 
 // Create adds a user without an invite. The problems of NewUser.Check,
-// ErrWeakPassword, ErrHandleTaken, ErrEmailTaken.
+// ErrWeakPassword, ErrHandleTaken, ErrEmailTaken, ErrRegistrationFull.
 func (a *Administration) Create(
 	ctx context.Context, by account.Caller, h *password.Hasher, n account.NewUser,
 ) (account.User, error) {
-	u, row, err := a.newUser(ctx, by, h, n)
+	u, row, most, err := a.newUser(ctx, by, h, n)
 	if err != nil {
 		return account.User{}, err
 	}
-	return u, a.Store().CreateUser(ctx, u, row)
+	return u, a.add(ctx, u, account.ResetCode{}, most, row)
 }
 
-// newUser returns a user to be stored, with the audit row.
+// add stores a user. ErrRegistrationFull if there would be more than most users (0: no limit).
+func (a *Administration) add(
+	ctx context.Context, u account.User, c account.ResetCode, most int, row account.Audit,
+) error {
+	err := a.Store().AddUser(ctx, u, c, most, row)
+	if errors.Is(err, account.ErrRegistrationFull) {
+		there, failed := a.Store().CountUsers(ctx, account.UserQuery{Limit: 1})
+		err = cmp.Or(failed, error(tooManyUsers{there.Total + 1, most}))
+	}
+	return err
+}
+
+// newUser returns a user to be stored, with the audit row and how many users there may be (0: no limit).
 func (a *Administration) newUser(
 	ctx context.Context, by account.Caller, h *password.Hasher, n account.NewUser,
-) (account.User, account.Audit, error) {
-	u, row := account.User{}, account.Audit{}
+) (u account.User, row account.Audit, most int, err error) {
 	if err := a.Allow(by, account.AddUser); err != nil {
-		return u, row, err
+		return u, row, 0, err
 	}
 	settings, err := a.Settings(ctx)
 	if err == nil {
@@ -41,17 +54,17 @@ func (a *Administration) newUser(
 	if err == nil && u.Has(account.FlagAdmin) {
 		row.Mails, err = a.NewAdministrator(ctx, by.Name, u)
 	}
-	return u, row, err
+	return u, row, settings.MaxUsers, err
 }
 
 // Add adds a user without an invite and without a password, with a reset code to set one. If mail
 // is on and the user has an address, the code is created later for a mail, and the result has none.
 // Setting the password with that code verifies the address. The problems of NewUser.Check,
-// ErrHandleTaken, ErrEmailTaken.
+// ErrHandleTaken, ErrEmailTaken, ErrRegistrationFull.
 func (a *Administration) Add(
 	ctx context.Context, by account.Caller, n account.NewUser,
 ) (account.User, account.ResetCode, error) {
-	u, row, err := a.newUser(ctx, by, nil, n)
+	u, row, most, err := a.newUser(ctx, by, nil, n)
 	if err != nil {
 		return account.User{}, account.ResetCode{}, err
 	}
@@ -63,7 +76,7 @@ func (a *Administration) Add(
 	} else {
 		c = account.NewWelcomeCode(a.Now())
 	}
-	err = a.Store().AddUser(ctx, u, c, row)
+	err = a.add(ctx, u, c, most, row)
 	return u, c, web.Noted(ctx, "user_created", err)
 }
 
