@@ -184,6 +184,8 @@ type AccountInvites struct {
 	InvitesRemaining int
 	// Mail reports whether an invite can be mailed.
 	Mail bool
+	// Closed reports whether nobody can join now.
+	Closed bool
 	// What was typed into a refused form.
 	Note, Email, Uses, Days, Domain, AccountEnds string
 	// Apps are the applications to which a link may lead, App is the client id of the one chosen, or empty.

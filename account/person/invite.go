@@ -100,6 +100,9 @@ func (s *Service) inviteMails(
 	if !s.MailEnabled() {
 		return nil, s.WithContact(ctx, account.ErrMailOff, mailOffContact)
 	}
+	if err := s.MayJoin(ctx, settings); err != nil { // the link would lead nowhere
+		return nil, err
+	}
 	most := settings.InviteLimit(u)
 	if most == 0 {
 		return nil, account.ErrInviteLimit

@@ -135,14 +135,29 @@ func (s *Service) MayRegister(
 	ctx context.Context, c account.Caller, code string,
 ) (account.Settings, account.Invite, error) {
 	settings, err := s.Settings(ctx)
-	if err == nil && settings.Registration == account.RegistrationClosed {
-		err = account.ErrRegistrationFull
+	if err == nil {
+		err = s.MayJoin(ctx, settings)
 	}
 	if err != nil {
 		return settings, account.Invite{}, err
 	}
 	invite, err := s.OpenInvite(ctx, c, code)
 	return settings, invite, err
+}
+
+// MayJoin returns ErrRegistrationFull while nobody can join.
+func (s *Service) MayJoin(ctx context.Context, settings account.Settings) error {
+	if settings.Registration == account.RegistrationClosed {
+		return account.ErrRegistrationFull
+	}
+	if settings.MaxUsers == 0 {
+		return nil
+	}
+	there, err := s.Store().CountUsers(ctx, account.UserQuery{Limit: 1})
+	if err == nil && there.Total >= settings.MaxUsers {
+		err = account.ErrRegistrationFull
+	}
+	return err
 }
 
 // SharedAddress reports whether the address that an invite was mailed to is verified for another account: who joins

@@ -3,6 +3,7 @@ package site
 import (
 	"cmp"
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -47,6 +48,10 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 	flags := settings.InviteFlags
 	if u.Has(account.FlagAdmin) {
 		flags, page.MaxUses, page.MaxDays = settings.Flags, account.MaxInviteUses, account.MaxInviteDays
+	}
+	err = s.MayJoin(r.Context(), settings)
+	if page.Closed = errors.Is(err, account.ErrRegistrationFull); err != nil && !page.Closed {
+		return nil, err
 	}
 	page.UsualDays = min(int(account.InviteLifetime/(24*time.Hour)), settings.InviteMaxDays)
 	described := settings.In(templates.LanguageOf(r.Context())).FlagDescriptions

@@ -103,18 +103,28 @@ func TestAWrongCodeTellsNothingAboutHandles(t *testing.T) {
 }
 
 func TestClosedAndFullInstallationsRefuseRegistration(t *testing.T) {
-	w := accounttest.With(t, "ada")
-	i := w.Invite()
+	w, post := newMailWorld(t)
+	w.AddUser("ada")
+	i, ada := w.Invite(), w.SignedIn("ada")
+	nobodyIsInvited := func() {
+		t.Helper()
+		ada.Page("/account/invites").Is(200).Shows(`id="closed"`, "No more members can join at the moment.")
+		ada.Page("/account/invites", "email", "bo@example.org").Is(403).Shows(`data-code="registration_full"`)
+		post.none()
+	}
 	w.SaveSettings(func(s *account.Settings) { s.Registration = account.RegistrationClosed })
+	nobodyIsInvited()
 	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(403, "registration_full")
 	w.Browser().Page("/register/?code=" + i.Code).Is(200).Shows("Nobody can join right now").Hides("<form")
 	w.Browser().Page("/register/", "code", i.Code, "handle", "bob", "password", password).Is(403)
 	w.Browser().Page("/login/").Is(200).Hides("/register/")
 	w.SaveSettings(func(s *account.Settings) { s.MaxUsers = 1 })
+	nobodyIsInvited()
 	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(403, "registration_full")
 	w.Browser().Page("/register/", "code", i.Code, "handle", "bob", "password", password).Is(403).Shows(
 		"Nobody can join right now")
 	w.SaveSettings(func(s *account.Settings) { s.MaxUsers = 2 })
+	ada.Page("/account/invites").Is(200).Hides(`id="closed"`)
 	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(201)
 }
 
