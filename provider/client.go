@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -291,7 +292,11 @@ func (c *Client) checkURIs() error {
 			"at least one is needed: where the application receives its answers"}
 	}
 	for _, uri := range c.RedirectURIs {
-		if err := CheckRedirectURI(uri, c.AllowInsecureRedirect); err != nil {
+		err := CheckRedirectURI(uri, c.AllowInsecureRedirect)
+		if e, ok := errors.AsType[*insecureURI](err); ok && c.Document {
+			err = errors.New(e.reason)
+		}
+		if err != nil {
 			return &RegistrationError{"redirect_uris", uri, err.Error()}
 		}
 	}

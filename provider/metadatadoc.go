@@ -353,6 +353,11 @@ func readDocument(id string, body []byte, now time.Time) (*Client, error) {
 		}
 	}
 	c.Normalize()
+	// Programs list what each of their hosts takes. The client gets those that are possible here.
+	unusable := func(uri string) bool { return CheckRedirectURI(uri, false) != nil }
+	if usable := slices.DeleteFunc(slices.Clone(c.RedirectURIs), unusable); len(usable) > 0 {
+		c.RedirectURIs = usable
+	}
 	slices.Sort(c.RedirectURIs)
 	if err := c.Check(); err != nil {
 		return nil, badDocument("Its description: %s.", err)

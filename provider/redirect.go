@@ -92,8 +92,8 @@ func CheckRedirectURI(raw string, allowInsecure bool) error {
 		return fmt.Errorf("the scheme %s cannot receive a code", u.Scheme)
 	}
 	if !strings.Contains(u.Scheme, ".") && !allowInsecure {
-		return fmt.Errorf("a private-use scheme needs a reverse domain name (org.example.app:/callback, "+
-			"RFC 8252 section 7.1), not %s; --allow-insecure-redirect accepts it all the same", u.Scheme)
+		return &insecureURI{"a private-use scheme needs a reverse domain name (org.example.app:/callback, " +
+			"RFC 8252 section 7.1), not " + u.Scheme, "; --allow-insecure-redirect accepts it all the same"}
 	}
 	return nil
 }
@@ -169,9 +169,15 @@ func checkWebURI(what string, u *url.URL, allowInsecure bool) error {
 	if allowInsecure || host == "localhost" || isIP && (host == "127.0.0.1" || host == "::1") {
 		return nil
 	}
-	return errors.New("http is only for localhost, 127.0.0.1 and [::1]: " +
-		"use https, or --allow-insecure-redirect on a network you trust")
+	return &insecureURI{"http is only for localhost, 127.0.0.1 and [::1]: use https",
+		", or --allow-insecure-redirect on a network you trust"}
 }
+
+// insecureURI refuses a URI that the operator can permit for a client that has no description of its own.
+type insecureURI struct{ reason, permit string }
+
+// Error implements error.
+func (e *insecureURI) Error() string { return e.reason + e.permit }
 
 // authority returns the text between // and the next /, ? or #, as written.
 func authority(raw string) string {
