@@ -174,6 +174,14 @@ type accessTarget struct {
 // removed or that the client may no longer use are skipped.
 func (p *Provider) target(ctx context.Context, form url.Values, x *exchange, g *Grant) (*accessTarget, error) {
 	t := &accessTarget{scopes: x.client.scopesLeft(g), lifetime: x.client.accessLifetime(), jkt: x.jkt}
+	var asked []string
+	if form.Get("grant_type") == "refresh_token" {
+		asked = strings.Fields(form.Get("scope"))
+	}
+	if len(asked) > 0 {
+		t.scopes = intersect(t.scopes, asked) // each scope once
+		t.narrowed = !slices.Equal(t.scopes, g.Scopes)
+	}
 	if len(g.Resources) == 0 {
 		if len(form["resource"]) > 0 {
 			return nil, errInvalidTarget
@@ -185,8 +193,8 @@ func (p *Provider) target(ctx context.Context, form url.Values, x *exchange, g *
 		return nil, err
 	}
 	requested := g.Resources
-	if asked := strings.Fields(form.Get("scope")); form.Get("grant_type") == "refresh_token" && len(asked) > 0 {
-		t.scopes, requested = intersect(t.scopes, asked), usable.uses(nil, asked) // each scope once
+	if len(asked) > 0 {
+		requested = usable.uses(nil, asked)
 	}
 	if named := form["resource"]; len(named) > 0 {
 		if slices.ContainsFunc(named, func(uri string) bool {

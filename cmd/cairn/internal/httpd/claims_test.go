@@ -255,16 +255,17 @@ func TestScopeThatAClientLostTellsNothing(t *testing.T) {
 	}
 	// A refresh goes on with what is left (RFC 6749 section 6), also of a client that names the scopes that it once got.
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token.RefreshToken}}
-	for _, named := range []string{"", "openid profile email offline_access"} {
-		if named != "" {
+	const left = "openid profile offline_access"
+	for named, want := range map[string]string{"": left, "openid profile email offline_access": left, "openid": "openid"} {
+		if form.Del("scope"); named != "" {
 			form.Set("scope", named)
 		}
 		fresh := rp.token(form).JSON(t)
 		access, _ := fresh["access_token"].(string)
-		if fresh["scope"] != "openid profile offline_access" || access == "" {
+		if fresh["scope"] != want || access == "" {
 			t.Fatalf("refresh for %q: %v", named, fresh)
 		}
-		if info := s.userinfo(access); info["email"] != nil || info["name"] == nil {
+		if info := s.userinfo(access); info["email"] != nil || (info["name"] != nil) != (want == left) {
 			t.Errorf("after the refresh: %v", info)
 		}
 		if id := jwtPayload(t, fresh["id_token"].(string)); id["email"] != nil || id["name"] == nil {
