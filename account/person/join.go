@@ -45,7 +45,7 @@ func (s *Service) MailInviteLink(ctx context.Context, c account.Caller, code, em
 	}
 	wait, err := s.Limits().Take(ctx, web.LimitForgot, c.Address)
 	if err == nil && wait > 0 { // a team that joins in one room has one address
-		wait, err = s.Limits().Take(ctx, web.LimitInviteMail, "invite:"+i.Hash())
+		wait, err = s.Limits().TakeMore(ctx, web.LimitInviteMail, "invite:"+i.Hash(), i.Uses)
 	}
 	if err == nil && wait == 0 {
 		wait, err = s.Limits().Take(ctx, web.LimitMail, "invite:"+mailboxOf(email))

@@ -167,20 +167,25 @@ func (l *Limits) Take(ctx context.Context, name, key string) (time.Duration, err
 
 // TakeUpTo is Take with at most most events in the window.
 func (l *Limits) TakeUpTo(ctx context.Context, name, key string, most int) (time.Duration, error) {
-	return l.take(ctx, name, key, 1, most)
+	return l.take(ctx, name, key, 1, 0, most)
 }
 
 // TakeTimes is Take with times as many events in the window.
 func (l *Limits) TakeTimes(ctx context.Context, name, key string, times int) (time.Duration, error) {
-	return l.take(ctx, name, key, times, math.MaxInt)
+	return l.take(ctx, name, key, times, 0, math.MaxInt)
 }
 
-func (l *Limits) take(ctx context.Context, name, key string, times, most int) (time.Duration, error) {
+// TakeMore is Take with more events in the window than the limit has.
+func (l *Limits) TakeMore(ctx context.Context, name, key string, more int) (time.Duration, error) {
+	return l.take(ctx, name, key, 1, more, math.MaxInt)
+}
+
+func (l *Limits) take(ctx context.Context, name, key string, times, more, most int) (time.Duration, error) {
 	m, c := l.counter(name, key)
 	if m == nil {
 		return 0, nil
 	}
-	c.Rate.Count = min(c.Rate.Count*times, most)
+	c.Rate.Count = min(c.Rate.Count*times+more, most)
 	now := l.now()
 	taken, err := m.Take(ctx, c, now, false)
 	if err != nil {
