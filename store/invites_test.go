@@ -121,6 +121,9 @@ func TestMemberLimitHolds(t *testing.T) {
 			codes[n] = addInvite(t, s, u.Sub).Code
 		}
 		errs := race(16, func(n int) error {
+			if n%2 == 0 {
+				return s.AddUser(ctx, newUser(name("guest", n)), account.ResetCode{}, 4, act("user.create"))
+			}
 			return s.Register(ctx, codes[n], newUser(name("guest", n)), nil, nil, 4, noon, act("user.register"))
 		})
 		same(t, "came in, there was room for 3", wins(t, errs, account.ErrRegistrationFull), 3)
