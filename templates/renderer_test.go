@@ -206,6 +206,7 @@ func oddPages() map[string]templates.Page {
 		"devices, none":    templates.AccountDevices{},
 		"apps, none":       templates.AccountApps{},
 		"join, sent":       templates.Join{Email: "ada@example.org", Sent: true},
+		"join, in turn":    templates.Join{Email: "ada@example.org", Sent: true, Later: true},
 		"join, by a code":  templates.Join{Code: "AAAA-BBBB-CCCC-DDDD"},
 		"slip, for a team": templates.AccountInviteSlip{Left: 30, ExpiresAt: noon, InviteUse: templates.InviteUse{Domain: "school.example", AccountEnds: noon}},
 		"invites, options": templates.AccountInvites{Member: templates.Member{Answer: templates.Answer{Section: "invites", Error: "No."}, FieldErrors: map[string]string{"uses": "1 to 5", "days": "1 to 5", "domain": "No.", "flags": "No.", "account_ends": "No."}},

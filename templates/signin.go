@@ -285,8 +285,8 @@ type Join struct {
 	Error, ErrorCode string
 	// FieldErrors has error sentences by field name.
 	FieldErrors map[string]string
-	// Sent shows that a mail is on its way.
-	Sent bool
+	// Sent shows that a mail is on its way, and Later that it waits for its turn.
+	Sent, Later bool
 }
 
 func (Join) page() (string, bool) { return "join", false }

@@ -101,17 +101,20 @@ func (s *Service) WaitingRequests() int {
 
 // AskToJoin queues the mail with the link that stores the request. It looks up nothing, so that neither the answer nor
 // its time says whether the address has an account: that is looked up when the mail is composed. Whoever asks often
-// for one address gets the same answer and no further mail. Where many ask, their mails leave one after another.
-func (s *Service) AskToJoin(ctx context.Context, c account.Caller, in account.JoinRequest) error {
-	err := s.takesRequests(ctx)
+// for one address gets the same answer and no further mail. Where many ask, their mails leave one after another: later
+// reports whether this one waits for its turn.
+func (s *Service) AskToJoin(
+	ctx context.Context, c account.Caller, in account.JoinRequest,
+) (later bool, err error) {
+	err = s.takesRequests(ctx)
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case !s.MailEnabled():
-		return s.WithContact(ctx, account.ErrMailOff, mailOffContact)
+		return false, s.WithContact(ctx, account.ErrMailOff, mailOffContact)
 	}
 	if err := s.Allow(c, account.AskToJoin); err != nil {
-		return err
+		return false, err
 	}
 	name, invalid := account.CheckDisplayName(in.Name)
 	reason := strings.TrimSpace(in.Reason)
@@ -128,27 +131,29 @@ func (s *Service) AskToJoin(ctx context.Context, c account.Caller, in account.Jo
 			"Your request was not sent. The reason is next to each field.", faults...))
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	s.noteAccount(ctx, account.User{}, email)
 	if err := s.joinTurn(ctx, c); err != nil {
-		return err
+		return false, err
 	}
-	if wait, err := s.Limits().Take(ctx, web.LimitMail, "join:"+mailboxOf(email)); err != nil || wait > 0 {
-		return err
-	}
-	at := s.Now()
+	now := s.Now()
+	at := now
 	if rate := s.Limits().Rate(web.LimitJoinAll); rate.Count > 0 {
-		at, err = s.Store().JoinMailAt(ctx, rate, at)
+		at, err = s.Store().JoinMailAt(ctx, rate, now)
 		if errors.Is(err, web.ErrRateLimited) {
 			web.NoteLimit(ctx, web.LimitJoinAll)
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
+	later = at.After(now)
+	if wait, err := s.Limits().Take(ctx, web.LimitMail, "join:"+mailboxOf(email)); err != nil || wait > 0 {
+		return later, err
+	}
 	web.Note(ctx, "join_asked")
-	return s.Store().QueueMail(ctx, account.Mail{Kind: account.MailJoin, Address: email,
+	return later, s.Store().QueueMail(ctx, account.Mail{Kind: account.MailJoin, Address: email,
 		Language: templates.LanguageOf(ctx).Tag(),
 		Data:     map[string]string{"name": name, "reason": reason, "app": text.Cut(in.App, account.MaxClientID)}}, at)
 }

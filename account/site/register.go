@@ -59,7 +59,9 @@ func (s *Site) joinForm(w http.ResponseWriter, r *http.Request) error {
 		Reason: text.Cut(f.Get("reason"), 512)}
 	page.Continue, _ = s.continuation(w, r, f)
 	in := account.JoinRequest{Name: f.Get("name"), Email: f.Get("email"), Reason: f.Get("reason"), App: s.keptApp(r)}
-	return s.answerJoin(w, r, page, s.AskToJoin(r.Context(), s.Caller(r), in))
+	var err error
+	page.Later, err = s.AskToJoin(r.Context(), s.Caller(r), in)
+	return s.answerJoin(w, r, page, err)
 }
 
 func (s *Site) apiJoin(w http.ResponseWriter, r *http.Request, in struct {
@@ -68,7 +70,7 @@ func (s *Site) apiJoin(w http.ResponseWriter, r *http.Request, in struct {
 	Reason string `json:"reason"`
 	App    string `json:"app"`
 }) error {
-	err := s.AskToJoin(r.Context(), s.Caller(r),
+	_, err := s.AskToJoin(r.Context(), s.Caller(r),
 		account.JoinRequest{Name: in.Name, Email: in.Email, Reason: in.Reason, App: in.App})
 	return web.Answer(w, http.StatusAccepted, okAnswer{OK: true}, err)
 }
