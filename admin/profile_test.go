@@ -76,7 +76,7 @@ func TestAdministratorsSetAndVerifyAnAddress(t *testing.T) {
 func TestAddressesAreSetAndVerifiedByForm(t *testing.T) {
 	w, b := administered(t, "bob")
 	const path, saved = "/admin/users/bob/profile", "/id/admin/users/bob?notice=profile-saved#profile"
-	b.Page("/admin/users/bob").Is(200).Shows(`action="/id/admin/users/bob/profile#profile"`, `name="email_verified"`, `value="Bob"`)
+	b.Page("/admin/users/bob").Is(200).Shows(`action="/id/admin/users/bob/profile?as=root1#profile"`, `name="email_verified"`, `value="Bob"`)
 
 	b.Call("PUT", "/api/admin/settings", map[string]any{"attributes": []string{"shirt"}}).Is(200)
 	b.Page(path, "display_name", "Bob", "email", "", "attributes.shirt", "XL").RedirectsTo(saved)

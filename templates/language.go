@@ -222,7 +222,7 @@ type languageKey struct{}
 type preferences struct {
 	application, member, browser atomic.Pointer[Language]
 	accept                       string       // Accept-Language; sets browser on first use
-	zone                         atomic.Value // string: time zone of the member
+	zone, handle                 atomic.Value // strings: time zone and user name of the member
 }
 
 func (p *preferences) language() *Language {
@@ -250,21 +250,23 @@ func WithLanguage(ctx context.Context, l *Language) context.Context {
 	return context.WithValue(ctx, languageKey{}, p)
 }
 
-// SetMember sets the language (BCP 47) and the time zone chosen by the member who makes the request. They take
-// precedence over the browser's.
-func SetMember(ctx context.Context, locale, zone string) {
+// SetMember sets the user name of the member who makes the request, and the language (BCP 47) and the time zone that
+// they have chosen, which take precedence over the browser's.
+func SetMember(ctx context.Context, handle, locale, zone string) {
 	if p, ok := ctx.Value(languageKey{}).(*preferences); ok {
 		p.member.Store(languages().match(locale))
 		p.zone.Store(zone)
+		p.handle.Store(handle)
 	}
 }
 
-// zoneOf returns the time zone of the member who makes a request, "" if none is known.
-func zoneOf(ctx context.Context) (zone string) {
+// memberOf returns the user name and the time zone of the member who makes a request, "" if none is known.
+func memberOf(ctx context.Context) (handle, zone string) {
 	if p, ok := ctx.Value(languageKey{}).(*preferences); ok {
+		handle, _ = p.handle.Load().(string)
 		zone, _ = p.zone.Load().(string)
 	}
-	return zone
+	return handle, zone
 }
 
 // SetApplicationLanguage sets the language that the application asks for in ui_locales (OpenID

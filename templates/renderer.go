@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -62,6 +63,7 @@ type Renderer struct {
 	program  Program
 	instance atomic.Pointer[func() string]
 	look     atomic.Pointer[func() Look]
+	forms    *regexp.Regexp // finds those of account and administration, up to the path
 	waiting  atomic.Pointer[func() int]
 }
 
@@ -88,6 +90,10 @@ type view struct {
 	P        Page
 }
 
+// PageOf is the parameter, in the addresses of the forms of account and administration, with the user name of the
+// member whose page it is.
+const PageOf = "as"
+
 // samples holds one page of each kind. Pages are parsed on first use, since all of them together
 // take 4 MB in each language; a test fills each in every language. FormPost has no useful zero value:
 // it needs a target.
@@ -111,6 +117,8 @@ func New(opts Options) (*Renderer, error) {
 		opts.Now = time.Now
 	}
 	r := &Renderer{base: opts.BasePath, https: opts.HTTPS, now: opts.Now}
+	r.forms = regexp.MustCompile(`<form method="post" action="` + regexp.QuoteMeta(r.base) +
+		`/(?:account|admin)/[^"#]*`)
 	r.pages = make(map[string]func() (*template.Template, error))
 	if r.program = opts.Program; r.program.Size() == 0 {
 		r.program = built()
@@ -256,5 +264,10 @@ func (r *Renderer) fill(ctx context.Context, page Page) ([]byte, error) {
 	if err := set.ExecuteTemplate(&buf, "layout of "+name, v); err != nil {
 		return nil, fmt.Errorf("render page %q: %w", name, err)
 	}
-	return l.clocks(buf.Bytes(), zoneOf(ctx), look.Zone), nil
+	handle, zone := memberOf(ctx)
+	body := l.clocks(buf.Bytes(), zone, look.Zone)
+	if handle != "" {
+		body = r.forms.ReplaceAll(body, []byte("${0}?"+PageOf+"="+url.QueryEscape(handle)))
+	}
+	return body, nil
 }

@@ -260,7 +260,7 @@ func (s *Service) live(ctx context.Context, of identities) (*Identity, error) {
 		return nil, account.ErrNotAuthenticated
 	}
 	web.NoteUser(ctx, id.User.Sub)
-	templates.SetMember(ctx, id.User.Profile.Locale, id.User.Profile.Zoneinfo)
+	templates.SetMember(ctx, id.User.Handle, id.User.Profile.Locale, id.User.Profile.Zoneinfo)
 	if now.Sub(id.Session.LastSeenAt) >= touchInterval {
 		s.visits.note(id.Session.ID, now)
 	}

@@ -91,9 +91,21 @@ func (s *Site) asking(act account.Act, do operation) operation {
 // Form serves the forms of pages. If the session is not fresh, or an act asks a question first, it
 // answers with a page that contains everything that was typed and runs the act when it is sent.
 // Nothing is lost, and nothing is stored meanwhile. A page that requires a fresh session leads
-// there too.
+// there too. A form of another account's page is refused.
 func (s *Site) Form(h web.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		if q := r.URL.Query(); q.Has(templates.PageOf) {
+			own := IdentityFrom(r.Context()).User.Handle
+			if r.Method == http.MethodPost && q.Get(templates.PageOf) != own {
+				l, p := templates.LanguageOf(r.Context()), web.ErrOutdated
+				web.NoteDefault(r.Context(), p.Code)
+				signedIn := l.Text("You are signed in as {handle}.", "handle", own)
+				s.Show(w, r, p.Status, templates.Error{Status: p.Status, Detail: signedIn + " " + p.In(l).Detail})
+				return nil
+			}
+			q.Del(templates.PageOf)
+			r.URL.RawQuery = q.Encode()
+		}
 		if web.IsForm(r) {
 			if err := web.ParseForm(w, r, maxForm); err != nil {
 				return err

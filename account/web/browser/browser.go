@@ -312,6 +312,7 @@ func FormOf(page, path string) *Form {
 	n := Find(page, func(n *html.Node) bool {
 		form := Attributes(n)
 		action, _, _ := strings.Cut(form["action"], "#")
+		action, _, _ = strings.Cut(action, "?as=")
 		return n.Data == "form" && form["method"] != "" &&
 			(path == "" || action == path && strings.EqualFold(form["method"], "post"))
 	})

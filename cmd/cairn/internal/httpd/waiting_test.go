@@ -362,6 +362,14 @@ func TestProfileOfOlderTabKeepsWhatTheOtherSaved(t *testing.T) {
 	if me := b.me().JSON(t); me["nickname"] != "Countess" || me["given_name"] != "Augusta" {
 		t.Errorf("nickname %v, given name %v", me["nickname"], me["given_name"])
 	}
+	// On a shared computer, the page is still open when somebody else has signed in.
+	s.addUser("bob")
+	bob := s.signedIn("bob")
+	photo := ua.FormOf(b.get("/account/profile").Text, "/account/picture")
+	for _, f := range []*ua.Form{older, photo} {
+		got := needStatus(t, "page of another account", bob.sendForm(f), http.StatusConflict)
+		has(t, "page of another account", got.Text, "You are signed in as bob. This page was out of date, so nothing was changed.")
+	}
 }
 
 func TestSpentLinkSaysSoWhenItIsOpened(t *testing.T) {
