@@ -113,9 +113,9 @@ func (a *API) Check() error {
 // Warnings returns what is allowed, but dangerous, in the words of the command's flags.
 func (a *API) Warnings() []string { return claimWarnings(a.Claims) }
 
-// admits reports whether a client may request tokens for the API. AllClients does not include
+// Admits reports whether a client may request tokens for the API. AllClients does not include
 // clients that bring their own description.
-func (a *API) admits(c *Client) bool {
+func (a *API) Admits(c *Client) bool {
 	return a.AllClients && !c.Document || slices.Contains(a.Clients, c.ID) || slices.Contains(c.APIs, a.URI)
 }
 
@@ -157,7 +157,7 @@ func (rs *rules) apisOf(ctx context.Context, c *Client) (apis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read APIs: %w", err)
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(a *API) bool { return !a.admits(c) }), nil
+	return slices.DeleteFunc(slices.Clone(all), func(a *API) bool { return !a.Admits(c) }), nil
 }
 
 type accessTarget struct {

@@ -456,6 +456,11 @@ func (c *Client) admits(u account.User) bool {
 // lacksEmail reports whether a user needs a verified address first.
 func (c *Client) lacksEmail(u account.User) bool { return c.RequireVerifiedEmail && !u.EmailVerified }
 
+// Demands returns what the client requires of its users, to be compared.
+func (c *Client) Demands() string {
+	return fmt.Sprint(c.RequireFlags, c.RequireAll, c.RequireACR, c.RequireVerifiedEmail)
+}
+
 // RequiredFlags names the flags that the client requires, for messages.
 func (c *Client) RequiredFlags() string {
 	if c.RequireAll {

@@ -96,7 +96,7 @@ func (p *Provider) introspectAs(w http.ResponseWriter, r *http.Request, a *API) 
 		return err
 	}
 	c, err := p.client(r.Context(), t.Grant.ClientID)
-	if errors.Is(err, ErrClientNotFound) || err == nil && !a.admits(c) {
+	if errors.Is(err, ErrClientNotFound) || err == nil && !a.Admits(c) {
 		t, err = nil, nil
 	}
 	if err != nil {

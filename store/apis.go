@@ -146,14 +146,14 @@ func (s *Store) UpdateAPI(ctx context.Context, a *provider.API, audit account.Au
 	if err := a.Check(); err != nil {
 		return fmt.Errorf("update API: %w", err)
 	}
-	return s.write(ctx, "update API", func(tx *engine.Tx) {
+	return s.actOnMany(ctx, "update API", audit, func(tx *engine.Tx) {
 		lockAPI(tx, a.URI)
 		all, err := readAPIs(tx.DB)
 		if tx.Refuse(err); tx.Failed() {
 			return
 		}
-		before := slices.IndexFunc(all, func(b *provider.API) bool { return b.URI == a.URI })
-		if audit.Detail = changed(all[before], a); audit.Detail == "" {
+		before := all[slices.IndexFunc(all, func(b *provider.API) bool { return b.URI == a.URI })]
+		if audit.Detail = changed(before, a); audit.Detail == "" {
 			return
 		}
 		same := []string{"uri", "id", "created_at", "managed"}
@@ -162,6 +162,7 @@ func (s *Store) UpdateAPI(ctx context.Context, a *provider.API, audit account.Au
 		tx.Exec("DELETE FROM api_clients WHERE uri = ?", a.URI)
 		insertAPIParts(tx, a)
 		insertAudit(tx, audit)
+		revokeForAPI(tx, before, a)
 	})
 }
 
@@ -190,8 +191,14 @@ func (s *Store) RotateAPISecret(
 
 // RemoveAPI returns provider.ErrAPINotFound for an unknown API.
 func (s *Store) RemoveAPI(ctx context.Context, uri string, audit account.Audit) error {
-	return s.write(ctx, "remove API", func(tx *engine.Tx) {
-		tx.Expect(tx.Exec("DELETE FROM apis WHERE uri = ?", uri), provider.ErrAPINotFound)
+	return s.actOnMany(ctx, "remove API", audit, func(tx *engine.Tx) {
+		lockAPI(tx, uri)
+		all, err := readAPIs(tx.DB)
+		if tx.Refuse(err); tx.Failed() {
+			return
+		}
+		tx.Exec("DELETE FROM apis WHERE uri = ?", uri)
 		insertAudit(tx, audit)
+		revokeForAPI(tx, all[slices.IndexFunc(all, func(b *provider.API) bool { return b.URI == uri })], nil)
 	})
 }

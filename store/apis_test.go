@@ -3,10 +3,12 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -105,6 +107,48 @@ func TestPlaceOfAGrantIsFreeWhenItsTokensHaveExpired(t *testing.T) {
 			set, err := s.RevokedIndices(ctx, g.StatusList)
 			must(t, err)
 			same(t, fmt.Sprintf("after %s: bits", step.after), len(set), step.want)
+		}
+	})
+}
+
+// A demand ends what does not fit it, and nothing else.
+func TestDemandEndsTheGrantsThatDoNotFit(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, c, u := t.Context(), addClient(t, s, "app"), addUser(t, s, "ada", "coach", "beta")
+		_, err := s.Initialize(ctx, account.DefaultSettings(), nil)
+		must(t, err)
+		for _, amr := range []string{"pwd", "pwd otp mfa", "hwk user mfa"} {
+			g := newGrant(c, signIn(t, s, u), "openid")
+			g.AMR, g.Resources = strings.Fields(amr), []string{"https://api.example.org"}
+			must(t, s.CreateGrant(ctx, g))
+		}
+		must(t, s.Exec("UPDATE users SET email_verified = ?, second_factor = ?", true, true))
+		update := func() error { return s.UpdateClient(ctx, c, act("client.update")) }
+		for i, step := range []struct {
+			do   func() error
+			want int
+		}{
+			{func() error {
+				c.RequireFlags, c.RequireAll, c.RequireVerifiedEmail = []string{"beta", "coach"}, true, true
+				return update()
+			}, 0},
+			{func() error { c.RequireFlags, c.RequireAll = []string{"beta", "bet"}, false; return update() }, 0},
+			{func() error {
+				_, err := s.SetFlags(ctx, u.Sub, account.FlagChange{"coach": {}}, noon, act("user.flags").Keeping(account.Keep{Sessions: true}))
+				return err
+			}, 0},
+			{func() error {
+				_, err := s.AmendSettings(ctx, func(v *account.Settings) (string, error) { v.SecondFactorFlags = []string{"beta"}; return "x", nil }, act("settings.set"))
+				return err
+			}, 1},
+			{func() error { c.RequireACR = "2"; return update() }, 1},
+			{func() error { c.RequireACR = "phr"; return update() }, 2},
+			{func() error { c.RequireFlags = []string{"bet"}; return update() }, 3},
+		} {
+			must(t, step.do())
+			set, err := s.RevokedIndices(ctx, 1)
+			must(t, err)
+			same(t, fmt.Sprint("revoked after step ", i), len(set), step.want)
 		}
 	})
 }

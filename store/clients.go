@@ -221,7 +221,7 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client, a account.
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("update client: %w", err)
 	}
-	return s.write(ctx, "update client", func(tx *engine.Tx) {
+	return s.actOnMany(ctx, "update client", a, func(tx *engine.Tx) {
 		lockClient(tx, c.ID)
 		before, err := readClients(tx.DB, s.Now(), " AND id = ?", c.ID)
 		if tx.Refuse(err); tx.Failed() {
@@ -240,6 +240,9 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client, a account.
 			tx.Exec("DELETE FROM client_secrets WHERE client_id = ?", c.ID)
 		}
 		insertAudit(tx, a)
+		if before[0].Demands() != c.Demands() {
+			revoke(tx, revokeUnfit(tx, fromUnix(s.Now()), "g.client_id = @client", map[string]any{"client": c.ID}))
+		}
 	})
 }
 

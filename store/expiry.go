@@ -212,7 +212,7 @@ func endDueOf(tx *engine.Tx, sub string) {
 	if !v.SignOutOnFlagLoss {
 		row.Ends = account.Ending{}
 	}
-	insertAudit(tx, end(tx, sub, "", row, at).noted(row))
+	insertAudit(tx, end(tx, sub, "", row, at, revokeUnfit(tx, at, "g.sub = @sub", args)...).noted(row))
 }
 
 // endDueOfAll is endDueOf for users, of whom few are due.
@@ -228,9 +228,9 @@ func endDueOfAll(tx *engine.Tx, subs []string) {
 
 // endWithFlags ends what an act ends by which users lose some of the flags.
 func endWithFlags(
-	tx *engine.Tx, losers []account.User, flags []string, a account.Audit, now time.Time,
+	tx *engine.Tx, losers []account.User, flags []string, a account.Audit, now time.Time, also ...revocation,
 ) map[string]ended {
-	out := endOf(tx, subsOf(losers), "", a, now)
+	out := endOf(tx, subsOf(losers), "", a, now, also...)
 	if !slices.Contains(flags, account.FlagAdmin) {
 		return out
 	}

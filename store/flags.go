@@ -64,7 +64,7 @@ func (s *Store) SetFlagsOfAll(
 // setFlagsOf is SetFlagsOfAll of users who were read in changeAccessOf, without audit rows.
 func setFlagsOf(
 	tx *engine.Tx, users []account.User, change account.FlagChange, now time.Time, a account.Audit,
-) (out map[string]ended, after map[string][]string) {
+) (_ map[string]ended, after map[string][]string) {
 	var set []flagRow
 	var removed []string               // flags that somebody loses
 	var losers, changed []account.User // changed: their FlagAdmin goes or gets an end
@@ -106,7 +106,12 @@ func setFlagsOf(
 	tx.Exec("UPDATE users SET updated_at = ? WHERE sub IN ?", toUnix(now), subsOf(users))
 	if len(losers) > 0 {
 		tx.Exec("DELETE FROM user_flags WHERE sub IN ? AND flag IN ?", subsOf(losers), removed)
-		out = endWithFlags(tx, losers, removed, a, now)
 	}
-	return out, after
+	// Also of those whose new flag demands a second factor.
+	tokens := revokeUnfit(tx, now, "g.sub IN @subs", map[string]any{"subs": subsOf(users)})
+	if len(losers) == 0 {
+		revoke(tx, tokens)
+		return nil, after
+	}
+	return endWithFlags(tx, losers, removed, a, now, tokens...), after
 }

@@ -64,7 +64,7 @@ func (s *Store) AmendSettings(
 ) (account.Settings, error) {
 	var v account.Settings
 	var refused error // of change: not a failure of the database
-	err := s.act(ctx, "amend settings", a, func(tx *engine.Tx) {
+	err := s.actOnMany(ctx, "amend settings", a, func(tx *engine.Tx) {
 		refused = nil
 		v = amendSettings(tx, func(v *account.Settings) (changed string, err error) {
 			changed, refused = change(v)
@@ -86,6 +86,7 @@ func amendSettings(
 	if tx.Refuse(err); tx.Failed() {
 		return v
 	}
+	second := slices.Clone(v.SecondFactorFlags)
 	before, err := json.Marshal(v)
 	tx.Refuse(err)
 	a.Detail, err = change(&v)
@@ -98,6 +99,12 @@ func amendSettings(
 	tx.Refuse(err)
 	tx.Exec("UPDATE settings SET value = ? WHERE id = 1", string(value))
 	insertAudit(tx, a)
+	added := slices.Clone(v.SecondFactorFlags)
+	added = slices.DeleteFunc(added, func(f string) bool { return slices.Contains(second, f) })
+	if len(added) > 0 {
+		const holders = "g.sub IN (SELECT h.sub FROM user_flags h WHERE h.flag IN @added)"
+		revoke(tx, revokeUnfit(tx, fromUnix(tx.Now()), holders, map[string]any{"added": added}))
+	}
 	return v
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/accounttest"
+	"github.com/cairn-id/cairn/store/storetest"
 )
 
 const trails, maps3 = "https://trails.example.org", "https://maps.example.org/v1"
@@ -205,15 +206,38 @@ func TestTokensAreForTheAPIsOfTheGrant(t *testing.T) {
 	again = needStatus(t, "the scope of another", app.token(more), 200)
 	lacks(t, "a token for another", again.text(t, "access_token"), "eyJ")
 	change(a.Scopes)
-	more = url.Values{"grant_type": {"refresh_token"}, "refresh_token": {again.text(t, "refresh_token")}, "resource": {trails}}
-	wantOAuthError(t, "no longer its own", app.token(more), 400, "invalid_target")
+	wantInvalidGrant(t, "no longer its own", app.refresh(again.text(t, "refresh_token")))
 }
 
-// Whatever ends a grant is seen by an API that verifies tokens locally.
+// Whatever ends a grant is seen by an API that verifies tokens locally. A demand that is gone again gives none back.
 func TestEndOfAGrantIsSeenByItsAPI(t *testing.T) {
-	s, id, secret := startAPIs(t, serviceOptions{})
+	clock := accounttest.NewClock()
+	s, id, secret := startAPIs(t, serviceOptions{Store: storetest.NewAt(t, clock.Now), Now: clock.Now})
 	keeper := s.joined("keeper", "admin")
 	rp := s.apiApp("app", "openid", "trails.read", "offline_access")
+	app, err := s.store.Client(t.Context(), "app")
+	noError(t, err)
+	all, err := s.store.APIs(t.Context())
+	noError(t, err)
+	api := all[slices.IndexFunc(all, func(a *provider.API) bool { return a.URI == trails })]
+	demanding := func(change func(*provider.Client), meanwhile ...func(user string)) func(*browser, string, string, *oauth2.Token) {
+		return func(_ *browser, user, _ string, _ *oauth2.Token) {
+			c := *app
+			change(&c)
+			noError(t, s.store.UpdateClient(t.Context(), &c, operator(account.UpdateClient, "app", "")))
+			for _, do := range meanwhile {
+				do(user)
+			}
+			noError(t, s.store.UpdateClient(t.Context(), app, operator(account.UpdateClient, "app", "")))
+		}
+	}
+	flag := func(user string, state any) {
+		needStatus(t, user, keeper.api("PUT", "/api/admin/users/"+user+"/flags", map[string]any{"activity": state}), http.StatusOK)
+	}
+	second := func(flags ...string) {
+		needStatus(t, "", keeper.api("PUT", "/api/admin/settings", map[string]any{"second_factor_flags": append([]string{}, flags...)}), http.StatusOK)
+	}
+	either := func(c *provider.Client) { c.RequireFlags = []string{"admin", "activity"} }
 	for what, end := range map[string]func(b *browser, user, code string, token *oauth2.Token){
 		"sign-out": func(b *browser, _, _ string, _ *oauth2.Token) { b.api("POST", "/api/auth/logout", nil) },
 		"suspension": func(_ *browser, user, _ string, _ *oauth2.Token) {
@@ -221,6 +245,32 @@ func TestEndOfAGrantIsSeenByItsAPI(t *testing.T) {
 		},
 		"removed consent": func(b *browser, _, _ string, _ *oauth2.Token) {
 			needStatus(t, "", b.api("DELETE", "/api/me/apps/app", nil), http.StatusNoContent)
+		},
+		"demanded class": demanding(func(c *provider.Client) { c.RequireACR = "2" }),
+		"demanded email": demanding(func(c *provider.Client) { c.RequireVerifiedEmail = true }),
+		"demanded flag":  demanding(func(c *provider.Client) { c.RequireFlags = []string{"admin"} }),
+		"demanded flags": demanding(func(c *provider.Client) { either(c); c.RequireAll = true }),
+		"lost flag":      demanding(either, func(user string) { flag(user, false) }),
+		"flag after its end": func(_ *browser, user, _ string, _ *oauth2.Token) {
+			flag(user, clock.Now().Add(time.Minute).Format(time.RFC3339))
+			demanding(either, func(string) {
+				clock.Advance(2 * time.Minute)
+				_, err := s.store.EndDue(t.Context())
+				noError(t, err)
+			})(nil, user, "", nil)
+		},
+		"flag with a demand": func(_ *browser, user, _ string, _ *oauth2.Token) {
+			flag(user, false)
+			second("activity")
+			flag(user, true)
+			second()
+		},
+		"demanded factor": func(*browser, string, string, *oauth2.Token) { second("activity"); second() },
+		"closed to it": func(*browser, string, string, *oauth2.Token) {
+			closed := *api
+			closed.Clients = nil
+			noError(t, s.store.UpdateAPI(t.Context(), &closed, operator(account.UpdateAPI, trails, "")))
+			noError(t, s.store.UpdateAPI(t.Context(), api, operator(account.UpdateAPI, trails, "")))
 		},
 		"revocation":  func(_ *browser, _, _ string, token *oauth2.Token) { rp.revoke(token.AccessToken) },
 		"reused code": func(_ *browser, _, code string, _ *oauth2.Token) { rp.redeem(code) },
@@ -233,7 +283,7 @@ func TestEndOfAGrantIsSeenByItsAPI(t *testing.T) {
 		},
 	} {
 		user := strings.ReplaceAll(what, " ", "-")
-		s.addUser(user)
+		s.addUser(user, "activity")
 		b := s.browser()
 		scopes := "openid trails.read"
 		if what == "reused token" {
@@ -254,6 +304,11 @@ func TestEndOfAGrantIsSeenByItsAPI(t *testing.T) {
 	}
 	s.addUser("last")
 	_, token := s.signedInTokens(rp, "last")
+	noError(t, s.store.RemoveAPI(t.Context(), trails, operator(account.RemoveAPI, trails, "")))
+	if !s.revoked(token.AccessToken) {
+		t.Error("removed API: the API does not see it")
+	}
+	_, token = s.signedInTokens(s.apiApp("app", "openid", "maps"), "last")
 	noError(t, s.store.RemoveClient(t.Context(), "app", account.Operator().Audit(time.Now(), account.RemoveClient, "", "")))
 	if !s.revoked(token.AccessToken) {
 		t.Error("removed client: the API does not see it")
@@ -374,6 +429,7 @@ func TestOpaqueTokenAndClientsOwnTokenForAnAPI(t *testing.T) {
 	if !s.revoked(jwt) {
 		t.Error("its revocation is not seen")
 	}
+	jwt = own(url.Values{"scope": {"maps"}}).text(t, "access_token")
 	dark := own(url.Values{"scope": {"dark"}}).JSON(t)["access_token"].(string)
 	if about := s.introspect(id, secret, dark); about["sub"] != "other" || about["active"] != true {
 		t.Errorf("opaque, of a client: %v", about)
@@ -381,8 +437,13 @@ func TestOpaqueTokenAndClientsOwnTokenForAnAPI(t *testing.T) {
 	all, err := s.store.APIs(t.Context())
 	noError(t, err)
 	a := all[slices.IndexFunc(all, func(a *provider.API) bool { return a.ID == id })]
-	a.AllClients, a.Clients = false, []string{"app"}
-	noError(t, s.store.UpdateAPI(t.Context(), a, account.Operator().Audit(time.Now(), account.UpdateAPI, "", "")))
+	for _, a := range []*provider.API{a, all[slices.IndexFunc(all, func(a *provider.API) bool { return a.URI == maps3 })]} {
+		a.AllClients, a.Clients = false, []string{"app"}
+		noError(t, s.store.UpdateAPI(t.Context(), a, account.Operator().Audit(time.Now(), account.UpdateAPI, "", "")))
+	}
+	if !s.revoked(jwt) {
+		t.Error("of a client that may no longer use it: the API does not see it")
+	}
 	clock.Advance(10 * time.Second) // registrations are kept for five
 	s.wantInactive("of a client that may no longer use it", s.introspect(id, secret, dark))
 	if about := s.introspect(id, secret, token.AccessToken); about["active"] != true {
