@@ -55,19 +55,20 @@ const Recently = 7 * 24 * time.Hour
 var (
 	endsOne = Ending{Sessions: OneSession, Grants: OnlineGrants, Invites: StaleInvites,
 		Pending: SessionPending}
-	// endsOthers ends the others with everything that they made.
+	// endsOthers ends the others with everything that they made, and an address that waits: a copy of the cookie
+	// may have asked for it.
 	endsOthers = Ending{Sessions: OtherSessions, Grants: SessionGrants, Invites: SessionInvites,
-		Addresses: SessionAddresses, Pending: SessionPending, Factors: NamedFactors, Codes: true}
+		Addresses: SessionAddresses, Pending: AllPending, Factors: NamedFactors, Codes: true}
 	// endsDisowned ends what somebody who is not the owner may hold, and what they made.
 	endsDisowned = endsRecent.disowning().voiding(RecentGiven)
 	// endsAccess ends everything that somebody else may hold.
 	endsAccess = Ending{Sessions: AllSessions, Grants: AllGrants, Invites: AllInvites, Addresses: AllAddresses,
-		Pending: AllPending, Marks: true, Codes: true}
-	// endsRecent is endsAccess, but leaves invites that were made before, and ends recent consents.
+		Pending: AllPending, Consents: true, Marks: true, Codes: true}
+	// endsRecent is endsAccess, but leaves invites that were made before.
 	endsRecent = Ending{Sessions: AllSessions, Grants: AllGrants, Invites: RecentInvites, Addresses: AllAddresses,
 		Pending: AllPending, Consents: true, Marks: true, Codes: true}
-	// EndsAtReturn is what EndAccount leaves of endsAccess, because a clock that is right again could not give it
-	// back. It ends when somebody lets in again who had ended.
+	// EndsAtReturn is what EndAccount leaves of endsAccess but for consents, because a clock that is right again could
+	// not give it back. It ends when somebody lets in again who had ended.
 	EndsAtReturn = Ending{Invites: AllInvites, Addresses: AllAddresses, Pending: AllPending, Marks: true,
 		Codes: true}
 )
@@ -136,7 +137,7 @@ var (
 		Routes: []string{"POST /undo-email/"}})
 	ChangePassword = act(Act{Action: "password.change", Proof: ProofPassword, Told: MailPasswordChanged,
 		Ends: Ending{Sessions: OtherSessions, Grants: AllGrants, Invites: StaleInvites, Addresses: SessionAddresses,
-			Pending: SessionPending, Factors: NamedFactors,
+			Pending: AllPending, Consents: true, Factors: NamedFactors,
 			Marks: true, Codes: true}, Routes: []string{"PUT /api/me/password", "POST /account/password"}})
 	RemovePassword = act(Act{Action: "password.remove", Proof: ProofFresh, Told: MailPasswordRemoved,
 		Ends: endsOthers, Question: "Remove your password?",
@@ -216,7 +217,8 @@ var (
 			"POST /admin/users/{handle}/reset-password-code"}})
 	ResetFactors = act(Act{Action: "user.reset_factors", Proof: ProofAdministrator, Told: MailFactorsReset,
 		Ends: Ending{Sessions: AllSessions, Grants: AllGrants, Invites: StaleInvites, Pending: AllPending,
-			Unverify: true, Marks: true, Codes: true}, Question: "Remove all second factors of @{handle}?",
+			Consents: true, Unverify: true, Marks: true, Codes: true},
+		Question: "Remove all second factors of @{handle}?",
 		Routes: []string{"POST /api/admin/users/{handle}/reset-factors",
 			"POST /admin/users/{handle}/reset-factors"}})
 	EndUserSession = act(Act{Action: "user.end_session", Proof: ProofAdministrator, Told: MailSessionsEnded,

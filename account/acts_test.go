@@ -120,12 +120,12 @@ func ending(e account.Ending) string {
 
 // endings are what several acts end, by the names that the document explains.
 var endings = []struct{ acts, name string }{
-	{"all sessions, all access of applications, open invites, known addresses, a waiting address, pending codes, marks of known browsers", "**everything**"},
+	{"all sessions, all access of applications, open invites, recent consents, known addresses, a waiting address, pending codes, marks of known browsers", "**everything**"},
 	{
 		"all sessions, all access of applications, recent open invites, recent consents, known addresses, a waiting address, pending codes, marks of known browsers",
 		"**everything recent**",
 	},
-	{"other sessions, all their grants and consents, their open invites, their known addresses, their waiting address, pending codes", "**all of the others**"},
+	{"other sessions, all their grants and consents, their open invites, their known addresses, a waiting address, pending codes", "**all of the others**"},
 }
 
 func TestActNeedsTheProofOfItsPolicy(t *testing.T) {

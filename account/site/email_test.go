@@ -142,6 +142,12 @@ func TestWaitingAddressIsCancelled(t *testing.T) {
 			}
 			setEmail(w, "ada", "ada@example.org", true)
 		},
+		"by a new password in the session that asked": func(_ *accounttest.World, b *accounttest.Browser, _ mail.Message) {
+			b.Clone().Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
+		},
+		"by signing out everywhere else there": func(_ *accounttest.World, b *accounttest.Browser, _ mail.Message) {
+			b.Clone().Call("POST", "/api/me/sessions/end-others", nil).Is(204)
+		},
 		"by removing the address": func(w *accounttest.World, b *accounttest.Browser, _ mail.Message) {
 			changeEmail(b, "")
 			setEmail(w, "ada", "ada@example.org", true)

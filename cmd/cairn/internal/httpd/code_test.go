@@ -261,12 +261,21 @@ func TestNothingOutlivesTheEndOfAccess(t *testing.T) {
 			"suspended": {func(_ *browser, handle string) response {
 				return root.api("POST", "/api/admin/users/"+handle+"/suspend", nil)
 			}, "login_required"},
+			"suspended-and-let-in": {func(b *browser, handle string) response {
+				root.api("POST", "/api/admin/users/"+handle+"/suspend", nil)
+				root.api("POST", "/api/admin/users/"+handle+"/unsuspend", nil)
+				return b.login(handle, password)
+			}, "consent_required"},
+			"factors-reset": {func(b *browser, handle string) response {
+				root.api("POST", "/api/admin/users/"+handle+"/reset-factors", nil)
+				return b.login(handle, password)
+			}, "consent_required"},
 			"deleted": {func(_ *browser, handle string) response { return root.api("DELETE", "/api/admin/users/"+handle, nil) }, "login_required"},
 			"deleted-by-herself": {func(b *browser, _ string) response {
 				return b.api("DELETE", "/api/me", map[string]string{"password": password})
 			}, "login_required"},
 			"application-removed": {func(b *browser, _ string) response { return b.api("DELETE", "/api/me/apps/app", nil) }, "consent_required"},
-			"password-changed":    {func(b *browser, _ string) response { return b.api("PUT", "/api/me/password", change) }, "code"},
+			"password-changed":    {func(b *browser, _ string) response { return b.api("PUT", "/api/me/password", change) }, "consent_required"},
 			"password-changed-far": {func(_ *browser, handle string) response {
 				return s.signedIn(handle).api("PUT", "/api/me/password", change)
 			}, "login_required"},
