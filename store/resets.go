@@ -44,7 +44,8 @@ func setResetCode(tx *engine.Tx, sub, session string, hash []byte, expires, now 
 		sub, sanitize(session), sanitize(session), hash, toUnix(now), toUnix(expires))
 }
 
-// validCode returns the user of a valid code, whose account has not ended by the clock. ErrInvalidResetCode.
+// validCode returns the user of a valid code, whose account has not ended by the clock since it was made.
+// ErrInvalidResetCode.
 func validCode(db *gorm.DB, handle string, hash []byte, now time.Time, clock int64) (sub string, err error) {
 	if invalidKey(handle) {
 		return "", account.ErrInvalidResetCode
@@ -54,7 +55,7 @@ func validCode(db *gorm.DB, handle string, hash []byte, now time.Time, clock int
 			UNION ALL SELECT sub, hash, created_at, expires_at FROM mailed_reset_codes) r ON r.sub = u.sub
 		WHERE `+handleKey+` = @handle AND u.deleted_at = 0 AND r.hash = @hash AND r.expires_at > @now
 		AND r.created_at <= @soon
-		AND (u.ends_at = 0 OR u.ends_at > @clock)`, map[string]any{
+		AND (u.ends_at = 0 OR u.ends_at > @clock OR u.ends_at <= r.created_at)`, map[string]any{
 		"handle": account.HandleKey(handle), "hash": hash, "now": toUnix(now), "clock": clock,
 		"soon": toUnix(now.Add(time.Minute)), // a code of a clock that was ahead is not good for longer
 	}).Find(&sub)

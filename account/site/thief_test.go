@@ -392,6 +392,16 @@ func TestAccountWithoutAWayInIsClosed(t *testing.T) {
 	w.Browser().Login("ada", newPassword).Is(200)
 }
 
+// An account that has expired gets a new password as a suspended one does, and stays closed.
+func TestRemediesOfAnExpiredAccount(t *testing.T) {
+	w, post, _ := withThief(t)
+	must(t, w.Administration().SetEnd(t.Context(), account.Operator(), w.User("ada"), w.Clock.Now().Add(time.Minute)))
+	w.Clock.Advance(time.Hour)
+	disownedBy(t, w.Browser(), mailAbout(t, post.new(), signInMail))
+	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", w.ResetCode("ada"), newPassword)).Is(200)
+	w.Browser().Login("ada", newPassword).Is(403, "account_suspended")
+}
+
 // A box shuts nobody out of their own account. An administrator's may take the last passkey; the recovery codes stay.
 func TestRemovalByABoxLeavesAWayIn(t *testing.T) {
 	w, first := accounttest.SignedIn(t, "ada")
