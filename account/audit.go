@@ -89,8 +89,9 @@ type Audit struct {
 	Void     []string
 	// Remove are the ids of MadeFactors that NamedFactors selects. ErrFactorsNamed.
 	Remove []string
-	// Earlier are the ids of sessions that are disowned with the one which the act names: see DisownSession.
-	Earlier []string
+	// Earlier are the ids of sessions that are disowned with the one which the act names, and Owners those of later
+	// ones that are not: see DisownSession.
+	Earlier, Owners []string
 	// NoSecondStep switches User.SecondFactor off for a user without a password who gets one. ErrStepOfApp.
 	NoSecondStep bool
 	// Renew is the session of the request with new secrets, if a copy of its cookie ends with the others.

@@ -127,8 +127,9 @@ const (
 	NoFactors endedFactors = iota
 	// NamedFactors are those in Audit.Remove, if another session than that of the request made them.
 	NamedFactors
-	// DisownedFactors are those that the session which the act names, or a later one, made. Recovery codes that were
-	// replaced by these live again, and the choice of a second step is undone.
+	// DisownedFactors are those that the session which the act names, or a later one but Audit.Owners, made. Recovery
+	// codes that were replaced by these live again, unless one was used since, and the choice of a second step is
+	// undone.
 	DisownedFactors
 )
 

@@ -136,11 +136,12 @@ type SessionStore interface {
 	// MadeByOthers returns what EndOtherSessions would end, and what was given in the other sessions.
 	MadeByOthers(ctx context.Context, sub, keep string, now time.Time) (Made, error)
 	// DisownSession handles a session that was not the user's, with those of the last FactorUndo that are of the
-	// SameHand: a.Ends applies, since the first of them began, and code becomes the user's reset code. If it was done
-	// before, it changes only the code, and only while the password is disowned since at most again; otherwise
-	// ErrInvalidLink. A user without a password gets no code. mailed is the address that the link was mailed to:
-	// unless it is the verified one, or an undo could restore it, ErrInvalidLink. A password that a code has set since
-	// the session ended stays, if the link was mailed to the verified address.
+	// SameHand, and what later ones made but the Owners: a.Ends applies, since the first of them began, and code
+	// becomes the user's reset code. If it was done before, it changes only the code, and only while the password is
+	// disowned since at most again; otherwise ErrInvalidLink. A user without a password gets no code. mailed is the
+	// address that the link was mailed to: unless it is the verified one, or an undo could restore it, ErrInvalidLink;
+	// later ones can no longer be undone. A password that a code has set since the session ended stays, if the link
+	// was mailed to the verified address.
 	DisownSession(ctx context.Context, sub, id, mailed string, code ResetCode, again time.Duration, now time.Time,
 		a Audit) (Disowned, error)
 	// KnownAddress reports whether the user has signed in from this address since then in a session,
@@ -273,4 +274,37 @@ func (s Session) SameHand(list []Session, since time.Time) (earlier []Session) {
 		}
 	}
 	return earlier
+}
+
+// KeyMade is when a passkey was made, and the id of the session that made it.
+type KeyMade struct {
+	By string
+	At time.Time
+}
+
+// Owners returns those of the sessions of a user, oldest first, that began after s and are the owner's, who came back:
+// with a password that a code set at the time code, with the mark of a browser from before since, or with a passkey of
+// keys from before it or of one of these; or from home, where s was not, after an administrator reset the factors.
+// A zero time is none.
+func (s Session) Owners(
+	list []Session, since time.Time, keys map[string]KeyMade, code, factors time.Time,
+) (ids []string) {
+	home := map[string]bool{}
+	after := func(n Session, at time.Time) bool { // at which all sessions ended
+		return !at.IsZero() && !n.CreatedAt.Before(at) && (n.EndedAt.IsZero() || n.EndedAt.After(at))
+	}
+	for _, n := range list {
+		at, key := customer(n.Address), keys[string(n.Passkey)]
+		switch {
+		case n.CreatedAt.Before(since):
+			home[at] = true
+		case n.ID == s.ID:
+		case !n.KnownSince.IsZero() && n.KnownSince.Before(since) && !n.KnownSince.Equal(s.KnownSince),
+			!key.At.IsZero() && (key.At.Before(since) || slices.Contains(ids, key.By)),
+			slices.Contains(n.AMR, MethodPassword) && after(n, code),
+			home[at] && at != customer(s.Address) && after(n, factors):
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids
 }

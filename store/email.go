@@ -213,7 +213,7 @@ func (s *Store) UndoEmailChange(
 		tx.Find(&began, "SELECT created_at FROM sessions WHERE id = ?", row.SessionID)
 		a := a
 		a.Actor, a.Target, a.Since = u.Handle, u.Handle, fromUnix(min(began, row.ChangedAt))
-		out = disown(tx, u, row.SessionID, code, now, a)
+		out = disown(tx, u, row.SessionID, code, false, now, a)
 	})
 	return out, err
 }

@@ -31,10 +31,10 @@ func othersFactor(table string) string {
 }
 
 // disowned is the condition on the maker and the time of something that a disowned session, which began at @made,
-// a later one or one of @earlier made. A maker that is not known counts as later.
+// a later one but @owners, or one of @earlier made. A maker that is not known counts as later.
 func disowned(at, session string) string {
-	return "(" + session + " IN @earlier OR " + at + " >= @made AND " + session +
-		" NOT IN (SELECT s.id FROM sessions s WHERE s.sub IN @subs AND s.created_at < @made))"
+	return "(" + session + " IN @earlier OR " + at + " >= @made AND " + session + " NOT IN @owners AND " +
+		session + " NOT IN (SELECT s.id FROM sessions s WHERE s.sub IN @subs AND s.created_at < @made))"
 }
 
 // endFactors removes the factors of users that an act removes (account.Ending.Factors) and returns them. id is the
@@ -50,7 +50,7 @@ func endFactors(
 	case account.DisownedFactors:
 		made := toUnix(a.Since)
 		tx.Find(&made, "SELECT created_at FROM sessions WHERE id = ?", sanitize(id))
-		args["made"], args["earlier"] = made, a.Earlier
+		args["made"], args["earlier"], args["owners"] = made, a.Earlier, append(a.Owners, "none")
 		named.TOTP, named.Codes = true, true
 		which = func(table string) string {
 			return youngFactor(table) + " AND " + disowned(table+".created_at", table+".session_id")
@@ -169,13 +169,16 @@ func retireCodes(tx *engine.Tx, which string, args map[string]any) {
 	tx.Exec("DELETE FROM recovery_codes WHERE "+which, args)
 }
 
-// restoreCodes gives the accounts @subs that need recovery codes and have none those that were replaced last.
+// restoreCodes gives the accounts @subs that need recovery codes and have none those that were replaced last, unless
+// one was used since @made, but for the minute that a sign-in may take: somebody else has them.
 func restoreCodes(tx *engine.Tx, args map[string]any) {
 	tx.Exec(`INSERT INTO recovery_codes (sub, hash, name, created_at, used_at, session_id)
 		SELECT f.sub, f.hash, f.name, f.created_at, f.used_at, f.session_id FROM former_recovery_codes f
 		JOIN users u ON u.sub = f.sub AND (u.second_factor OR u.password_hash = @none)
 		WHERE f.sub IN @subs AND `+young("f.replaced_at")+`
 		AND f.replaced_at = (SELECT max(m.replaced_at) FROM former_recovery_codes m WHERE m.sub = f.sub)
+		AND NOT EXISTS (SELECT 1 FROM former_recovery_codes m
+			WHERE m.sub = f.sub AND m.replaced_at = f.replaced_at AND m.used_at >= @made - 60)
 		AND NOT EXISTS (SELECT 1 FROM recovery_codes r WHERE r.sub = f.sub)`, args)
 	tx.Exec(`DELETE FROM former_recovery_codes WHERE sub IN @subs AND hash IN
 		(SELECT r.hash FROM recovery_codes r WHERE r.sub = former_recovery_codes.sub)`, args)

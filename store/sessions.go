@@ -36,7 +36,7 @@ type sessionRow struct {
 type fullSession struct {
 	Row        sessionRow `gorm:"embedded"`
 	Disowned   bool       // its address is no known one
-	ReportedAt int64      // as somebody else's
+	ReportedAt int64      // as somebody else's; negative: by a mailbox that may not be the owner's
 }
 
 func (r sessionRow) session() account.Session {

@@ -259,18 +259,22 @@ func (s *Store) DisownSession(
 ) (out account.Disowned, err error) {
 	err = s.write(ctx, "disown session", func(tx *engine.Tx) {
 		u := lockedUser(tx, sub)
-		current := checkMailbox(tx, u, mailed, now)
-		if !current { // the other mailbox may be a thief's
+		current, owners := checkMailbox(tx, u, mailed, now)
+		if !current { // the other mailboxes may be a thief's
 			tx.Exec("UPDATE users SET email_verified = (1 = 0) WHERE sub = ? AND email_changed_at >= ?", sub,
 				toUnix(now.Add(-account.Recently)))
+			tx.Exec(`UPDATE email_changes SET undone_at = @now WHERE sub = @sub AND undone_at = 0 AND seq >
+				(SELECT min(seq) FROM email_changes WHERE sub = @sub AND undone_at = 0 AND expires_at > @now
+					AND lower(email) = lower(@mailed))`,
+				map[string]any{"sub": sub, "mailed": sanitize(mailed), "now": toUnix(now)})
 		}
 		var row struct {
 			CreatedAt         int64
 			Reported, Renewed bool
 		}
-		tx.Expect(tx.Find(&row, `SELECT s.created_at, s.reported_at > 0 AS reported,
-			s.created_at < u.reset_at AS renewed
-			FROM sessions s JOIN users u ON u.sub = s.sub WHERE s.id = ? AND s.sub = ?`, id, sub),
+		tx.Expect(tx.Find(&row, `SELECT s.created_at, s.reported_at <> 0 AS reported,
+			s.created_at < u.reset_at AND u.reset_at <= ? AS renewed
+			FROM sessions s JOIN users u ON u.sub = s.sub WHERE s.id = ? AND s.sub = ?`, toUnix(now), id, sub),
 			account.ErrInvalidLink)
 		if row.Reported {
 			if now.After(u.PasswordDisownedAt.Add(again)) { // also where a new one was set
@@ -281,52 +285,84 @@ func (s *Store) DisownSession(
 			out.Since = fromUnix(row.CreatedAt)
 			return
 		}
-		tx.Exec("UPDATE sessions SET reported_at = ? WHERE id = ?", toUnix(now), id)
+		reported := toUnix(now)
+		if !owners {
+			reported = -reported
+		}
+		tx.Exec("UPDATE sessions SET reported_at = ? WHERE id = ?", reported, id)
 		a := a
 		a.Since, a.Ends.Password = fromUnix(row.CreatedAt), !row.Renewed || !current
-		out = disown(tx, u, id, code, now, a)
+		out = disown(tx, u, id, code, current, now, a)
 	})
 	return out, err
 }
 
 // checkMailbox refuses a link that was mailed to an address which is not the owner's any more: whoever changed it reads
-// the notices that came meanwhile, also after the undo. It reports whether it is the present address.
-func checkMailbox(tx *engine.Tx, u account.User, mailed string, now time.Time) (current bool) {
-	if u.EmailVerified && strings.EqualFold(u.Email, mailed) {
-		return true
+// the notices that came meanwhile, also after the undo. It reports whether it is the present address, and whether it is
+// that from before every change that can be undone.
+func checkMailbox(tx *engine.Tx, u account.User, mailed string, now time.Time) (current, first bool) {
+	var former []string
+	tx.Find(&former, "SELECT email FROM email_changes WHERE sub = ? AND undone_at = 0 AND expires_at > ? ORDER BY seq",
+		u.Sub, toUnix(now))
+	i := slices.IndexFunc(former, func(email string) bool { return strings.EqualFold(email, mailed) })
+	current = u.EmailVerified && strings.EqualFold(u.Email, mailed)
+	if !current && i < 0 {
+		tx.Refuse(account.ErrInvalidLink)
 	}
-	var found []int
-	tx.Expect(tx.Find(&found, `SELECT 1 FROM email_changes
-		WHERE sub = ? AND lower(email) = lower(?) AND undone_at = 0 AND expires_at > ?`,
-		u.Sub, sanitize(mailed), toUnix(now)), account.ErrInvalidLink)
-	return false
+	return current, i == 0 || current && len(former) == 0
 }
 
 // disown ends what somebody else may hold of the account of u since their session id, or the first of the same hand,
 // and writes the row. The code sets a new password. The mailbox alone gives none to an account that has none,
-// unless one of these or a later session removed it, as recently as a factor that falls.
+// unless one of these or a later session that falls removed it, as recently as a factor that falls. A
+// reset after a change of address is the owner's if the link went to the present address (current), or if a session was
+// reported in between by the mailbox from before: the present one may be a thief's.
 func disown(
-	tx *engine.Tx, u account.User, id string, code account.ResetCode, now time.Time, a account.Audit,
+	tx *engine.Tx, u account.User, id string, code account.ResetCode, current bool, now time.Time, a account.Audit,
 ) account.Disowned {
-	since := toUnix(a.Since)
+	args := map[string]any{"sub": u.Sub, "handle": u.Handle, "now": toUnix(now), "since": toUnix(a.Since),
+		"current": current, "moved": max(1, toUnix(u.EmailChangedAt)), "reset": account.ResetFactors.Action,
+		"remove": account.RemovePassword.Action, "young": toUnix(now.Add(-account.FactorUndo)),
+		"lost": account.LostPassword}
 	var rows []sessionRow
-	tx.Find(&rows, "SELECT s.id, s.created_at, s.address, s.known_since FROM sessions s WHERE s.sub = ?", u.Sub)
-	list, young := each(rows, sessionRow.session), now.Add(-account.FactorUndo)
+	tx.Find(&rows, `SELECT s.id, s.created_at, s.ended_at, s.address, s.known_since, s.passkey, s.amr FROM sessions s
+		WHERE s.sub = @sub ORDER BY s.created_at, s.id`, args)
+	list, reported := each(rows, sessionRow.session), account.Session{ID: id}
+	var made []struct {
+		ID        []byte
+		SessionID string
+		CreatedAt int64 `gorm:"autoCreateTime:false"`
+	}
+	tx.Find(&made, "SELECT id, session_id, created_at FROM passkeys WHERE sub = @sub", args)
+	keys := map[string]account.KeyMade{}
+	for _, k := range made {
+		keys[string(k.ID)] = account.KeyMade{By: k.SessionID, At: fromUnix(k.CreatedAt)}
+	}
 	if i := slices.IndexFunc(list, func(n account.Session) bool { return n.ID == id }); i >= 0 {
-		for _, n := range list[i].SameHand(list, young) {
+		reported = list[i]
+		delete(keys, string(reported.Passkey))
+		for _, n := range reported.SameHand(list, now.Add(-account.FactorUndo)) {
 			a.Earlier = append(a.Earlier, n.ID)
+			delete(keys, string(n.Passkey))
 			if n.CreatedAt.Before(a.Since) {
 				a.Since = n.CreatedAt
 			}
 		}
 	}
-	removed := map[string]any{"sub": u.Sub, "handle": u.Handle, "action": account.RemovePassword.Action,
-		"young": toUnix(young), "since": since, "earlier": append([]string{""}, a.Earlier...),
-		"lost": account.LostPassword}
+	var renewed struct{ Password, Factors int64 }
+	tx.Find(&renewed, `SELECT
+		coalesce((SELECT u.reset_at FROM users u WHERE u.sub = @sub AND u.reset_at > @since AND u.reset_at <= @now
+			AND (@current OR EXISTS (SELECT 1 FROM sessions s
+				WHERE s.sub = @sub AND s.reported_at BETWEEN @moved AND u.reset_at))), 0) AS password,
+		coalesce((SELECT max(at) FROM audit WHERE target = @handle AND action = @reset AND at > @since AND at <= @now),
+			0) AS factors`, args)
+	a.Owners = reported.Owners(list, a.Since, keys, fromUnix(renewed.Password), fromUnix(renewed.Factors))
+	args["earlier"], args["owners"] = append([]string{""}, a.Earlier...), append(a.Owners, "none")
 	lost := u.Passwordless() && tx.Exec(`UPDATE users SET password_hash = @lost WHERE sub = @sub
-		AND EXISTS (SELECT 1 FROM sessions s WHERE s.sub = @sub AND (s.created_at >= @since OR s.id IN @earlier)
-			AND s.id = (SELECT session_id FROM audit WHERE target = @handle AND at >= @young AND action = @action
-				ORDER BY at DESC, id DESC LIMIT 1))`, removed) > 0
+		AND EXISTS (SELECT 1 FROM sessions s
+			WHERE s.sub = @sub AND (s.created_at >= @since AND s.id NOT IN @owners OR s.id IN @earlier)
+			AND s.id = (SELECT session_id FROM audit WHERE target = @handle AND at >= @young AND action = @remove
+				ORDER BY at DESC, id DESC LIMIT 1))`, args) > 0
 	if lost {
 		u.PasswordHash = account.LostPassword
 	}

@@ -336,6 +336,11 @@ func TestOlderLinkLeavesThePasswordOfALink(t *testing.T) {
 			thief.Login("ada", newPassword).Is(200)
 			thief.Call("PUT", "/api/me/password", map[string]string{"current_password": newPassword, "new_password": third}).Is(200)
 		}, third, 403},
+		"by a clock that was ahead": {func(w *accounttest.World, _ *postbox, _ *accounttest.Browser, newer mail.Message) {
+			w.Clock.Advance(24 * time.Hour)
+			disownedBy(t, w.Browser(), newer)
+			w.Clock.Advance(-24 * time.Hour)
+		}, newPassword, 403},
 		"by a mail to the thief": {func(w *accounttest.World, post *postbox, thief *accounttest.Browser, _ mail.Message) {
 			moveEmail(post, thief, "eve@example.net")
 			w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}).Is(200)
@@ -352,6 +357,154 @@ func TestOlderLinkLeavesThePasswordOfALink(t *testing.T) {
 			c.since(w, post, thief, mailAbout(t, post.new(), signInMail))
 			press(t, w.Browser(), links(older)[0]).Is(200)
 			w.Browser().Login("ada", c.word).Is(c.want)
+		})
+	}
+}
+
+// What the owner made who came back since stays, whichever link is pressed then; what the thief made falls.
+func TestOwnerWhoCameBackKeepsWhatTheyMade(t *testing.T) {
+	const third = "another of 3 hills"
+	type scene struct {
+		*accounttest.World
+		post         *postbox
+		owner, thief *accounttest.Browser
+		older, newer mail.Message // the notices of two sign-ins of a thief
+	}
+	again := func(s scene, b *accounttest.Browser, word string) *keyring {
+		b.Call("POST", "/api/auth/logout", nil)
+		b.Login("ada", word).Is(200)
+		s.Clock.Advance(time.Minute)
+		return addPasskey(b, "new")
+	}
+	mailed := func(s scene, to, word string) {
+		s.post.new()
+		s.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}).Is(200)
+		path, _ := link(t, s.post.one(to))
+		code := codeField.FindStringSubmatch(s.Browser().Page(path).Body)[1]
+		s.Browser().Call("POST", "/api/auth/reset-password", reset("ada", code, word)).Is(200)
+	}
+	resetFactors := func(s scene) {
+		must(t, s.Administration().ResetFactors(t.Context(), account.Operator(), s.User("ada")))
+	}
+	for name, c := range map[string]struct {
+		since func(s scene) (*keyring, mail.Message)
+		stays bool
+	}{
+		"by a mailed code": {func(s scene) (*keyring, mail.Message) {
+			mailed(s, "ada@example.org", newPassword)
+			return again(s, s.Browser(), newPassword), s.older
+		}, true},
+		"by the link of another notice": {func(s scene) (*keyring, mail.Message) {
+			disownedBy(t, s.Browser(), s.older)
+			return again(s, s.Browser(), newPassword), s.newer
+		}, true},
+		"without a password since": {func(s scene) (*keyring, mail.Message) {
+			disownedBy(t, s.Browser(), s.older)
+			b := s.Browser()
+			key := again(s, b, newPassword)
+			b.Call("DELETE", "/api/me/password", nil).Is(204)
+			b = s.Browser() // a session of the new passkey
+			finish(b, key.get(begin(b))).Is(200)
+			return addPasskey(b, "last"), s.newer
+		}, true},
+		"in the own browser": {func(s scene) (*keyring, mail.Message) { return again(s, s.owner, password), s.older }, true},
+		"at home, after a reset of factors": {func(s scene) (*keyring, mail.Message) {
+			resetFactors(s)
+			return again(s, s.Browser(), password), s.older
+		}, true},
+		"by the page of a notice, before the undo": {func(s scene) (*keyring, mail.Message) {
+			undo := moveEmail(s.post, s.thief, "eve@example.net")["ada@example.org"]
+			s.Clock.Advance(time.Minute)
+			disownedBy(t, s.Browser(), s.older)
+			return again(s, s.Browser(), newPassword), undo
+		}, true},
+		"before a thief in another mailbox that they chose": {func(s scene) (*keyring, mail.Message) {
+			undo := moveEmail(s.post, s.thief, "eve@example.net")["ada@example.org"]
+			addWayIn(s.thief, "evil")
+			_, evil := link(t, s.post.byAddress()["eve@example.net"])
+			moveEmail(s.post, s.thief, "eve@example.org")
+			s.Clock.Advance(time.Minute)
+			code := codeField.FindStringSubmatch(press(t, s.Browser(), links(s.older)[0]).Is(200).Body)
+			s.thief.Page("/not-me/", evil...).Is(400).Hides(`name="code"`)
+			s.Browser().Page("/reset-password/", "handle", "ada", "code", code[1], "password", newPassword).Is(200)
+			return again(s, s.Browser(), newPassword), undo
+		}, true},
+		"the thief elsewhere, after a reset of factors": {func(s scene) (*keyring, mail.Message) {
+			resetFactors(s)
+			return again(s, s.thief, password), s.older
+		}, false},
+		"the thief by a passkey, after a mailed code": {func(s scene) (*keyring, mail.Message) {
+			key := addPasskey(s.thief, "evil")
+			mailed(s, "ada@example.org", newPassword)
+			finish(s.thief, key.get(begin(s.thief))).Is(200)
+			return addPasskey(s.thief, "new"), s.older
+		}, false},
+		"the thief by a code of their mailbox": {func(s scene) (*keyring, mail.Message) {
+			undo := moveEmail(s.post, s.thief, "eve@example.net")["ada@example.org"]
+			s.Clock.Advance(time.Minute)
+			mailed(s, "eve@example.net", third)
+			return again(s, s.thief, third), undo
+		}, false},
+		"the thief by a notice of their mailbox": {func(s scene) (*keyring, mail.Message) {
+			undo := moveEmail(s.post, s.thief, "eve@example.net")["ada@example.org"]
+			addWayIn(s.thief, "evil")
+			disownedBy(t, s.thief, s.post.byAddress()["eve@example.net"])
+			return again(s, s.thief, newPassword), undo
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, post := mailWorldOf(t, "ada")
+			s := scene{World: w, post: post, owner: w.SignedIn("ada")}
+			w.Clock.Advance(5 * 24 * time.Hour)
+			s.thief = w.BrowserAt("198.51.100.7")
+			post.new()
+			s.thief.Login("ada", password).Is(200)
+			s.older = mailAbout(t, post.new(), signInMail)
+			w.Clock.Advance(time.Minute)
+			w.BrowserAt("198.51.100.8").Login("ada", password).Is(200)
+			s.newer = mailAbout(t, post.new(), signInMail)
+			w.Clock.Advance(time.Minute)
+			key, last := c.since(s)
+			without := w.User("ada").Passwordless()
+			w.Clock.Advance(time.Minute)
+			press(t, w.Browser(), links(last)[0]).Is(200)
+			u := w.User("ada")
+			if signsIn(w.Browser(), key) != c.stays || c.stays && (!u.SecondFactor || u.Passwordless() != without) {
+				t.Errorf("the passkey stays: %t; a second step: %t", !c.stays, u.SecondFactor)
+			}
+		})
+	}
+}
+
+// A paper with recovery codes by which somebody signed in opens nothing any more, whoever drew new ones.
+func TestPaperOfAThiefStaysVoid(t *testing.T) {
+	for name, c := range map[string]struct{ undo, byThief bool }{
+		"not me": {false, false}, "undo": {true, false}, "not me, drawn by the thief": {false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, post := newMailWorld(t)
+			owner, key, codes := joinByPasskey(w, "ada")
+			setEmail(w, "ada", "ada@example.org", true)
+			w.Clock.Advance(5 * 24 * time.Hour)
+			thief := w.BrowserAt("198.51.100.7")
+			post.new()
+			recoverBy(thief, "ada", codes[0]).Is(200)
+			notice := mailAbout(t, post.new(), signInMail)
+			if c.undo {
+				notice = moveEmail(post, thief, "eve@example.net")["ada@example.org"]
+			}
+			w.Clock.Advance(time.Hour)
+			owner.Call("POST", "/api/auth/logout", nil)
+			finish(owner, key.get(begin(owner))).Is(200)
+			by, want := owner, 200
+			if c.byThief {
+				by, want = thief, 401
+				recoverBy(thief, "ada", codes[1]).Is(200)
+			}
+			drawn := by.Call("POST", "/api/me/recovery-codes", nil).Is(200).JSON()["recovery_codes"].([]any)
+			press(t, w.Browser(), links(notice)[0]).Is(200)
+			recoverBy(w.Browser(), "ada", codes[2]).Is(401)
+			recoverBy(w.Browser(), "ada", drawn[0].(string)).Is(want)
 		})
 	}
 }
