@@ -29,7 +29,7 @@ func TestKeptApplicationsOutliveTheOtherSessions(t *testing.T) {
 	form := func(s *scene, page, path string, fields url.Values) response {
 		shown := s.here.get(page)
 		sent := maps.Clone(fields)
-		if strings.Contains(shown.Text, `id="ends"`) {
+		if strings.Contains(shown.Text, `ends"><p>`) {
 			maps.Copy(sent, s.keepForms)
 		}
 		got := s.here.postForm(path, sent)
