@@ -87,7 +87,8 @@ var (
 		"The user name and the code do not match, or the code was used or has expired. Ask an administrator for a "+
 			"new code.")
 	ErrInvalidLink = web.NewProblem(400, "invalid_link",
-		"This link no longer works. It is too old, was already used, or the address has changed since.")
+		"This link no longer works. It is too old, was already used, or the address has changed since. If you need "+
+			"help, ask an administrator.")
 	ErrInvalidEmailCode = web.ForField(400, "invalid_email_code", "/code",
 		"This is not the code from the latest email, or it is more than a day old.")
 	ErrNoEmailToVerify = web.NewProblem(409, "no_email_to_verify", "You have no email address to verify.")

@@ -246,7 +246,7 @@ func TestLinkInTheMailboxOfAThiefIsVoidAfterTheUndo(t *testing.T) {
 	evil := sent[slices.IndexFunc(sent, func(m mail.Message) bool { return m.To == "eve@example.org" })]
 	disownedBy(t, w.Browser(), undo)
 	_, button := link(t, evil)
-	w.Browser().Page("/not-me/", button...).Is(400).Shows(`data-code="invalid_link"`).Hides(`name="code"`)
+	w.Browser().Page("/not-me/", button...).Is(400).Shows(`data-code="invalid_link"`, "ask an administrator").Hides(`name="code"`)
 	owner := w.Browser()
 	owner.Login("ada", newPassword).Is(200)
 	// Nor does one that does not say where it went.
