@@ -54,7 +54,7 @@ const Recently = 7 * 24 * time.Hour
 // Endings that several acts have.
 var (
 	endsOne = Ending{Sessions: OneSession, Grants: OnlineGrants, Invites: StaleInvites,
-		Pending: SessionPending}
+		Addresses: SessionAddresses, Pending: SessionPending}
 	// endsOthers ends the others with everything that they made, and an address that waits: a copy of the cookie
 	// may have asked for it.
 	endsOthers = Ending{Sessions: OtherSessions, Grants: SessionGrants, Invites: SessionInvites,

@@ -147,6 +147,9 @@ type SessionStore interface {
 	// KnownAddress reports whether the user has signed in from this address since then in a session,
 	// live or ended, whose address no act has made unknown, or has used a reset code there.
 	KnownAddress(ctx context.Context, sub, address string, since time.Time) (bool, error)
+	// DisownedMark reports whether an act has made the address unknown of the last session of a browser whose mark was
+	// made then. Sessions are remembered for a while after they would have expired.
+	DisownedMark(ctx context.Context, sub string, made time.Time) (bool, error)
 	// RecentSignIn reports whether anybody has signed in from this address since then. If userAgent is
 	// not empty, the session must have it and must not have ended.
 	RecentSignIn(ctx context.Context, address, userAgent string, since time.Time) (bool, error)

@@ -19,7 +19,7 @@ func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 	const before = "mine:sgocitk other:sgocitk third:sgocitk old:ocit reset mailed verify mark"
 	after := map[string]string{
 		"session.sign_out":                   "mine:ocitk other:sgocitk third:sgocitk old:ocit reset mailed verify mark",
-		"session.end":                        "mine:ocik other:sgocitk third:sgocitk old:ocit reset mailed verify mark",
+		"session.end":                        "mine:oci other:sgocitk third:sgocitk old:ocit reset mailed verify mark",
 		"session.end_others":                 "mine:sgocitk mark",
 		"factor.add":                         "mine:sgocitk mark",
 		"factor.remove":                      "mine:sgocitk mark",
@@ -254,6 +254,15 @@ func TestKeptApplicationsStay(t *testing.T) {
 func TestWhatMadeABrowserKnownFalls(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
+		n := signIn(t, s, u)
+		for _, ended := range []bool{false, true} {
+			if ended {
+				must(t, s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")))
+			}
+			if is, err := s.DisownedMark(ctx, u.Sub, noon.Add(time.Second)); err != nil || is != ended {
+				t.Errorf("ended %t: the mark is disowned: %t, %v", ended, is, err)
+			}
+		}
 		reset := act("password.reset")
 		reset.Address = "192.0.2.1"
 		must(t, s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(time.Hour), noon, act("user.reset_code")))

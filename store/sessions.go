@@ -270,6 +270,15 @@ func (s *Store) KnownAddress(ctx context.Context, sub, address string, since tim
 	return len(found) > 0, fail("look for address", err)
 }
 
+// DisownedMark implements account.Store. A browser without a mark gets one at the end of the sign-in.
+func (s *Store) DisownedMark(ctx context.Context, sub string, made time.Time) (disowned bool, err error) {
+	err = s.conn(ctx).Raw(`SELECT disowned FROM sessions WHERE sub = @sub
+		AND (known_since = @made OR known_since = 0 AND auth_time BETWEEN @since AND @made)
+		ORDER BY auth_time DESC, disowned LIMIT 1`,
+		map[string]any{"sub": sub, "made": toUnix(made), "since": toUnix(made) - 2}).Find(&disowned).Error
+	return disowned, fail("look for mark", err)
+}
+
 // RecentSignIn implements account.Store.
 func (s *Store) RecentSignIn(ctx context.Context, address, agent string, since time.Time) (found bool, err error) {
 	err = s.conn(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM sessions WHERE address = @address AND auth_time >= @since

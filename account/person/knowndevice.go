@@ -84,6 +84,20 @@ func (s *Service) markIn(b account.Browser, u account.User) string {
 	return b.Marks[i]
 }
 
+// knownMarks returns the marks of a browser without that of a user who, or whose administrator, ended the last session
+// there: the browser may be a thief's.
+func (s *Service) knownMarks(ctx context.Context, b account.Browser, u account.User) ([]string, error) {
+	made, ok := s.markMade(s.markIn(b, u), u)
+	if !ok || made.IsZero() {
+		return b.Marks, nil
+	}
+	disowned, err := s.Store().DisownedMark(ctx, u.Sub, made)
+	if disowned {
+		return s.withoutMark(b.Marks, u), nil
+	}
+	return b.Marks, err
+}
+
 // withMark returns the marks of a browser with one of a user, the latest first. One that counts stays: see Surplus.
 func (s *Service) withMark(marks []string, u account.User) []string {
 	mark := s.markIn(account.Browser{Marks: marks}, u)

@@ -98,6 +98,11 @@ func (s *Service) saveSession(
 	ctx context.Context, c account.Caller, p Proven, old account.Session, act account.Act,
 	write func(*account.Session, account.Audit) error,
 ) (SignedIn, error) {
+	marks, err := s.knownMarks(ctx, c.Browser, p.user)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	c.Browser.Marks = marks
 	row, out := s.newSession(c, p)
 	if old.ID != "" {
 		row.ID, row.CreatedAt = old.ID, old.CreatedAt

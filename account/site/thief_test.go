@@ -545,6 +545,41 @@ func TestAccountWithoutAWayInIsClosed(t *testing.T) {
 	w.Browser().Login("ada", newPassword).Is(200)
 }
 
+// A browser is new again when its session was ended elsewhere, and the one that ended it stays known.
+func TestBrowserOfAnEndedSessionIsNewAgain(t *testing.T) {
+	for name, end := range map[string]func(w *accounttest.World, owner *accounttest.Browser, id string){
+		"all others": func(_ *accounttest.World, owner *accounttest.Browser, _ string) {
+			owner.Call("POST", "/api/me/sessions/end-others", nil).Is(204)
+		},
+		"that one": func(_ *accounttest.World, owner *accounttest.Browser, id string) {
+			owner.Call("DELETE", "/api/me/sessions/"+id, nil).Is(204)
+		},
+		"by an administrator": func(w *accounttest.World, _ *accounttest.Browser, id string) {
+			must(t, w.Administration().EndSession(t.Context(), account.Operator(), w.User("ada"), id))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, post, thief := withThief(t)
+			again := func(b *accounttest.Browser) {
+				w.Clock.Advance(time.Minute)
+				b.Call("POST", "/api/auth/logout", nil).Is(200)
+				b.Login("ada", password).Is(200)
+			}
+			again(thief)
+			w.Clock.Advance(time.Minute)
+			owner := w.SignedIn("ada")
+			id, _ := thief.SessionIDs()
+			end(w, owner, id)
+			post.new()
+			again(thief)
+			post.one("ada@example.org")
+			again(thief)
+			again(owner)
+			post.none()
+		})
+	}
+}
+
 // An account that has expired gets a new password as a suspended one does, and stays closed.
 func TestRemediesOfAnExpiredAccount(t *testing.T) {
 	w, post, _ := withThief(t)
