@@ -38,6 +38,8 @@ type LinkPage struct {
 	// Recent has those of Added that the form with the new password may remove.
 	Recent       RecentFactors
 	Passwordless bool
+	// Administers reports whether the account has the power of an administrator, which somebody else may have used.
+	Administers bool
 	// Closed reports whether the account has no way in left.
 	Closed bool
 	// Code sets a new password of the account with Handle, "" for none. MinPassword is its shortest

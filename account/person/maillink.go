@@ -301,6 +301,7 @@ func (s *Service) describeDisowned(
 		return err
 	}
 	page.Handle, page.Passwordless, page.Removed = u.Handle, u.Passwordless(), account.FactorRowsOf(out.Removed)
+	page.Administers = u.Has(account.FlagAdmin)
 	if page.Passwordless { // one of their ways in was used, which may be an old one
 		f, err := s.Store().Factors(ctx, sub)
 		if err != nil {

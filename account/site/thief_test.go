@@ -166,7 +166,7 @@ func TestOldWayInStaysAndThePageSaysWhoHelps(t *testing.T) {
 	key := addPasskey(thief, "evil")
 	sent := post.new()
 	w.Clock.Advance(account.FactorUndo + time.Second)
-	disownedBy(t, w.Browser(), mailAbout(t, sent, signInMail)).Hides(`id="removed"`).Shows(`id="added"`, "evil", "Ada Admin, office")
+	disownedBy(t, w.Browser(), mailAbout(t, sent, signInMail)).Hides(`id="removed"`, `id="own-acts"`).Shows(`id="added"`, "evil", "Ada Admin, office")
 	if !signsIn(thief, key) {
 		t.Error("the mailbox removed a factor that is older than three days")
 	}
@@ -738,7 +738,7 @@ func TestCopiedCookieDoesNotSilenceASignIn(t *testing.T) {
 func TestPagesAfterALossShowWhatIsThere(t *testing.T) {
 	w, post := newMailWorld(t)
 	w.SaveSettings(func(s *account.Settings) { s.Contact = "Kim at the boathouse" })
-	addMember(w, "ada", "ada@example.org")
+	addMember(w, "ada", "ada@example.org", account.FlagAdmin)
 	owner := w.SignedIn("ada")
 	app := enrol(owner)
 	addPasskey(owner, "Blue key")
@@ -756,7 +756,7 @@ func TestPagesAfterALossShowWhatIsThere(t *testing.T) {
 	// What was there before has a box, as what is young; it is in neither list. No address is whole.
 	shown := press(t, w.Browser(), links(notice)[0]).Is(200).Hides("thief@example.net")
 	otp(between, app.codes[1]).Is(401, "sign_in_expired")
-	shown.Shows("Red key", day, "t…@example.net", `id="reset-submit"`, `<label for="remove_factor-0">Passkey <bdi>Blue key</bdi>`)
+	shown.Shows("Red key", day, `href="/admin/audit?person=ada"`, "t…@example.net", `id="reset-submit"`, `<label for="remove_factor-0">Passkey <bdi>Blue key</bdi>`)
 	if strings.Count(shown.Body, "Blue key") != 1 {
 		t.Errorf("the passkey from before is listed: %s", shown.Body)
 	}
