@@ -119,6 +119,8 @@ func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedH
 		signedIn(tx, n, verifiedHash)
 		signOutSurplus(tx, n.Sub, account.MaxSessions-1, n.AuthTime)
 		insertSession(tx, n)
+		a := a
+		a.Session, a.Proof = n.ID, account.ProofSignIn // how it was opened: a confirmation replaces n.AMR
 		insertSignIn(tx, n, a)
 	})
 }

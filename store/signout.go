@@ -322,12 +322,20 @@ func disown(
 ) account.Disowned {
 	args := map[string]any{"sub": u.Sub, "handle": u.Handle, "now": toUnix(now), "since": toUnix(a.Since),
 		"current": current, "moved": max(1, toUnix(u.EmailChangedAt)), "reset": account.ResetFactors.Action,
-		"remove": account.RemovePassword.Action, "young": toUnix(now.Add(-account.FactorUndo)),
-		"lost": account.LostPassword}
+		"remove": account.RemovePassword.Action, "opened": account.SignIn.Action, "lost": account.LostPassword,
+		"young": toUnix(now.Add(-account.FactorUndo))}
 	var rows []sessionRow
 	tx.Find(&rows, `SELECT s.id, s.created_at, s.ended_at, s.address, s.known_since, s.passkey, s.amr FROM sessions s
 		WHERE s.sub = @sub ORDER BY s.created_at, s.id`, args)
 	list, reported := each(rows, sessionRow.session), account.Session{ID: id}
+	var opened []string
+	tx.Find(&opened, `SELECT session_id FROM audit WHERE target = @handle AND at >= @since AND action = @opened
+		AND detail LIKE '`+account.MethodPassword+`%'`, args)
+	for i, n := range list {
+		if slices.Contains(opened, n.ID) {
+			list[i].AMR = append(n.AMR, account.MethodPassword)
+		}
+	}
 	var made []struct {
 		ID        []byte
 		SessionID string

@@ -402,6 +402,7 @@ func TestOwnerWhoCameBackKeepsWhatTheyMade(t *testing.T) {
 			disownedBy(t, s.Browser(), s.older)
 			b := s.Browser()
 			key := again(s, b, newPassword)
+			finish(b, key.get(begin(b))).Is(200) // in place of the password
 			b.Call("DELETE", "/api/me/password", nil).Is(204)
 			b = s.Browser() // a session of the new passkey
 			finish(b, key.get(begin(b))).Is(200)
