@@ -20,6 +20,7 @@ func refusedFields(t *testing.T, page, path string) (wrong map[string]string, ty
 	wrong, typed = map[string]string{}, url.Values{}
 	form := ua.Find(page, func(n *html.Node) bool {
 		action, _, _ := strings.Cut(attribute(n, "action"), "#")
+		action, _, _ = strings.Cut(action, "?as=")
 		return n.Data == "form" && action == path && attribute(n, "method") == "post"
 	})
 	if form == nil {
