@@ -289,11 +289,11 @@ func accountActions(session string) []pageAction {
 			"The device is signed out."},
 		{devices, "", nil, "", "#sessions-end-others then #keep_app-0 then #confirm-submit", "status", "sessions",
 			"You are signed out everywhere else."},
+		{apps, "", nil, "", "[data-app] button", "status", "apps", "no longer has access"},
 		{security, "", change(password, "eleven quiet lanterns"), "", "#password-submit", "status", "password", "Your password is changed."},
 		{invites, "", map[string]string{"#note": strings.Repeat("x", 300)}, "", "#invite-submit", "alert", "invites", "too long"},
 		{invites, "", map[string]string{"#note": "For Grace"}, "", "#invite-submit", "status", "invites", "The invite is ready."},
 		{invites, "", nil, "", "[data-invite] form button", "status", "invites", "The invite is deleted."},
-		{apps, "", nil, "", "[data-app] button", "status", "apps", "no longer has access"},
 		{data, "#data summary", map[string]string{"#delete-password": "wrong"}, "", "#delete-submit", "alert", "data", "is incorrect"},
 		{data, "#data summary", map[string]string{"#delete-password": "eleven quiet lanterns"}, "", "#delete-submit", "", "", "Your account is deleted"},
 	}
