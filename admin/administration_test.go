@@ -328,7 +328,10 @@ func TestSettingsByForms(t *testing.T) {
 	general[9], general[11] = "50", "5"
 	b.Page("/admin/settings/general", general...).Is(400).Shows(`id="accent_colour-error"`, `value="blue"`, `name="second_factor" value="coach" checked`)
 	b.Page("/admin/settings/flags", "new_flag", "<b>").Is(400).Shows(`id="new_flag-error"`, "&lt;b&gt;")
-	b.Page("/admin/settings/flags", "known", "coach", "default", "coach", "remove", "coach", "remove", "admin").RedirectsTo("/id/admin/settings?notice=flags#flags")
+	remove := []string{"known", "coach", "default", "coach", "remove", "coach", "remove", "admin"}
+	b.Page("/admin/settings/flags", remove...).Is(400).Shows("Change that under Security first.", `name="second_factor" value="coach" checked`)
+	b.Page("/admin/settings/security", "known", "coach").RedirectsTo("/id/admin/settings?notice=security#security")
+	b.Page("/admin/settings/flags", remove...).RedirectsTo("/id/admin/settings?notice=flags#flags")
 	if v, err := w.Service.Settings(t.Context()); err != nil || strings.Join(v.Flags, " ") != "activity admin" || len(v.SecondFactorFlags)+len(v.DefaultFlags) != 0 {
 		t.Errorf("%+v %v", v, err)
 	}

@@ -238,8 +238,11 @@ func advancedSettings(v account.Settings, f url.Values) (account.SettingsChange,
 	return c, fieldSettings(c, v, f)
 }
 
+var errDemanded = web.BadRequest(
+	"People who have this permission need a second factor. Change that under Security first.")
+
 // flagSettings changes the flags that the form has shown (known) and adds a new one. A removed
-// flag is removed from every list of flags.
+// flag is removed from every list of flags; errDemanded for one that demands a second factor.
 func flagSettings(v account.Settings, f url.Values) (account.SettingsChange, error) {
 	c, descriptions := account.SettingsChange{}, map[string]string{}
 	removed := func(flag string) bool { return slices.Contains(f["remove"], flag) }
@@ -273,12 +276,11 @@ func flagSettings(v account.Settings, f url.Values) (account.SettingsChange, err
 	if len(descriptions) > 0 {
 		c["flag_descriptions"] = descriptions
 	}
-	for setting, stored := range map[string][]string{
-		"second_factor_flags": v.SecondFactorFlags, "session_flags": v.SessionFlags,
-	} {
-		if left := slices.DeleteFunc(slices.Clone(stored), removed); len(left) < len(stored) {
-			c[setting] = left
-		}
+	if slices.ContainsFunc(v.SecondFactorFlags, removed) { // its holders keep it, and would need none
+		return c, errDemanded
+	}
+	if left := slices.DeleteFunc(slices.Clone(v.SessionFlags), removed); len(left) < len(v.SessionFlags) {
+		c["session_flags"] = left
 	}
 	return c, nil
 }
